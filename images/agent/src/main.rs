@@ -1,0 +1,2 @@
+//! The agent.
+fn main() {}

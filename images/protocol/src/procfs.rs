@@ -1,0 +1,157 @@
+//! The formats and places of `/proc` and `/sys` that are read or written in a guest.
+//!
+//! Pure functions of text; each names where the kernel prints it.
+
+use crate::plan::Knob;
+use crate::record::Values;
+
+/// `name value` lines: `/proc/vmstat` (`vmstat_show`) and `memory.stat`
+/// (`memory_stat_show`). Lines of another form are left out, so a counter that the kernel
+/// does not print is absent, and never zero.
+pub fn name_value_lines(text: &str) -> Values {
+    let pairs = text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    });
+    pairs.collect()
+}
+
+/// `/proc/PID/sched` (`proc_sched_show_task`): `name : value` lines. Whole numbers only;
+/// `mm->numa_scan_seq` is given as `numa_scan_seq`, and of the line of
+/// `sched_show_numa` (`current_node=0, numa_group_id=0`) each pair by its name.
+pub fn task_sched(text: &str) -> Values {
+    let mut values = Values::new();
+    for line in text.lines() {
+        if let Some((name, value)) = line.rsplit_once(':') {
+            let name = name.trim();
+            let name = name.rsplit_once("->").map_or(name, |(_, last)| last);
+            if let Ok(value) = value.trim().parse() {
+                values.insert(name.to_owned(), value);
+            }
+        } else if line.starts_with("current_node=") {
+            for pair in line.split(',') {
+                if let Some((name, value)) = pair.split_once('=')
+                    && let Ok(value) = value.trim().parse()
+                {
+                    values.insert(name.trim().to_owned(), value);
+                }
+            }
+        }
+    }
+    values
+}
+
+/// `/proc/PID/stat` (`do_task_stat`): `minflt`, `majflt`, and `utime`, `stime` in clock
+/// ticks.
+pub fn task_stat(text: &str) -> Values {
+    // The second field is the name in parentheses, and may hold anything.
+    let fields: Vec<&str> = match text.rsplit_once(')') {
+        Some((_, rest)) => rest.split_ascii_whitespace().collect(),
+        None => return Values::new(),
+    };
+    // Field 3 of proc(5) is fields[0].
+    let pairs = [("minflt", 10), ("majflt", 12), ("utime", 14), ("stime", 15)];
+    let values = pairs
+        .into_iter()
+        .filter_map(|(name, field)| Some((name.to_owned(), fields.get(field - 3)?.parse().ok()?)));
+    values.collect()
+}
+
+/// `MemTotal` of `/sys/devices/system/node/nodeN/meminfo` (`node_read_meminfo`), in KiB.
+pub fn node_memory_kib(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.contains("MemTotal:"))?;
+    line.split_once("MemTotal:")?
+        .1
+        .trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// `/sys/devices/system/node/nodeN/distance` (`node_read_distance`).
+pub fn node_distances(text: &str) -> Option<Vec<u8>> {
+    text.split_ascii_whitespace()
+        .map(|word| word.parse().ok())
+        .collect()
+}
+
+/// Where a knob is, newest kernel's place first; `debugfs` is mounted at
+/// `/sys/kernel/debug`. Before Linux 5.13 the scan knobs were sysctls.
+pub fn knob_paths(knob: Knob) -> &'static [&'static str] {
+    match knob {
+        Knob::NumaBalancing => &["/proc/sys/kernel/numa_balancing"],
+        Knob::ScanDelayMs => &[
+            "/sys/kernel/debug/sched/numa_balancing/scan_delay_ms",
+            "/proc/sys/kernel/numa_balancing_scan_delay_ms",
+        ],
+        Knob::ScanPeriodMinMs => &[
+            "/sys/kernel/debug/sched/numa_balancing/scan_period_min_ms",
+            "/proc/sys/kernel/numa_balancing_scan_period_min_ms",
+        ],
+        Knob::ScanPeriodMaxMs => &[
+            "/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms",
+            "/proc/sys/kernel/numa_balancing_scan_period_max_ms",
+        ],
+        Knob::ScanSizeMb => &[
+            "/sys/kernel/debug/sched/numa_balancing/scan_size_mb",
+            "/proc/sys/kernel/numa_balancing_scan_size_mb",
+        ],
+        Knob::HotThresholdMs => &["/sys/kernel/debug/sched/numa_balancing/hot_threshold_ms"],
+        Knob::PromoteRateLimitMbps => &["/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"],
+        Knob::DemotionEnabled => &["/sys/kernel/mm/numa/demotion_enabled"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vmstat_lines_are_counters() {
+        let values =
+            name_value_lines("nr_free_pages 125412\nnuma_pte_updates 8225\nnot a counter\n");
+        assert_eq!(values.len(), 2);
+        assert_eq!(values["numa_pte_updates"], 8225);
+        assert_eq!(values.get("numa_hint_faults"), None);
+    }
+
+    #[test]
+    fn the_scan_sequence_is_read() {
+        let text = "busy (61, #threads: 2)\n\
+            -------------------------------------------------------------------\n\
+            se.exec_start                                :          3210.123456\n\
+            nr_switches                                  :                  812\n\
+            mm->numa_scan_seq                            :                    9\n\
+            numa_pages_migrated                          :                    0\n\
+            numa_preferred_nid                           :                   -1\n\
+            total_numa_faults                            :                 1024\n\
+            current_node=1, numa_group_id=0\n\
+            numa_faults node=0 task_private=0 task_shared=12 group_private=0 group_shared=0\n";
+        let values = task_sched(text);
+        assert_eq!(values["numa_scan_seq"], 9);
+        assert_eq!(values["numa_preferred_nid"], -1);
+        assert_eq!(values["current_node"], 1);
+        assert_eq!(values["numa_group_id"], 0);
+        assert!(!values.contains_key("se.exec_start"));
+    }
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let text = "61 (a) b (c) R 1 61 61 0 -1 4194304 33 0 2 0 7 5 0 0 20 0 2 0 12 0 0";
+        let values = task_stat(text);
+        assert_eq!(values["minflt"], 33);
+        assert_eq!(values["majflt"], 2);
+        assert_eq!(values["utime"], 7);
+        assert_eq!(values["stime"], 5);
+        assert!(task_stat("nonsense").is_empty());
+    }
+
+    #[test]
+    fn node_files_are_read() {
+        let text = "Node 0 MemTotal:         249604 kB\nNode 0 MemFree:          1 kB\n";
+        assert_eq!(node_memory_kib(text), Some(249_604));
+        assert_eq!(node_distances("10 20\n"), Some(vec![10, 20]));
+        assert_eq!(node_distances("10 x"), None);
+    }
+}
