@@ -41,6 +41,26 @@ pub fn task_sched(text: &str) -> Values {
     values
 }
 
+/// `mm->numa_scan_seq` of `/proc/PID/sched`: what [`task_sched`] gives as `numa_scan_seq`,
+/// for readers that want nothing else.
+pub fn scan_seq(text: &str) -> Option<i64> {
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("mm->numa_scan_seq"))?;
+    line.rsplit_once(':')?.1.trim().parse().ok()
+}
+
+/// `/sys/kernel/mm/transparent_hugepage/enabled` (`enabled_show`): 0 for `never`, 1 for
+/// `madvise`, 2 for `always`.
+pub fn thp_enabled(text: &str) -> Option<i64> {
+    let chosen = text.split_once('[')?.1.split_once(']')?.0;
+    let choices = ["never", "madvise", "always"];
+    (0..)
+        .zip(choices)
+        .find(|(_, c)| *c == chosen)
+        .map(|(n, _)| n)
+}
+
 /// `/proc/PID/stat` (`do_task_stat`): `minflt`, `majflt`, and `utime`, `stime` in clock
 /// ticks.
 pub fn task_stat(text: &str) -> Values {
@@ -134,6 +154,8 @@ mod tests {
         assert_eq!(values["current_node"], 1);
         assert_eq!(values["numa_group_id"], 0);
         assert!(!values.contains_key("se.exec_start"));
+        assert_eq!(scan_seq(text), Some(9));
+        assert_eq!(scan_seq("nr_switches : 812\n"), None);
     }
 
     #[test]
@@ -145,6 +167,14 @@ mod tests {
         assert_eq!(values["utime"], 7);
         assert_eq!(values["stime"], 5);
         assert!(task_stat("nonsense").is_empty());
+    }
+
+    #[test]
+    fn the_choice_of_huge_pages_is_read() {
+        assert_eq!(thp_enabled("always [madvise] never\n"), Some(1));
+        assert_eq!(thp_enabled("always madvise [never]\n"), Some(0));
+        assert_eq!(thp_enabled("[always] madvise never\n"), Some(2));
+        assert_eq!(thp_enabled("always madvise never\n"), None);
     }
 
     #[test]
