@@ -1,1 +1,3 @@
 //! numalab.
+
+pub mod machine;

@@ -1,0 +1,470 @@
+//! A guest's life: QEMU's start, the watch over it, its certain end.
+//!
+//! One loop waits for everything that can happen: the monitor's events, QEMU's exit, new
+//! bytes from the guest, deadlines, a wish to stop. Whatever happens, QEMU is killed and
+//! reaped before [`run`] returns; if the future is dropped, it is killed then.
+
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+use camino::Utf8PathBuf;
+use numalab_protocol::{Record, pages};
+use qapi::qmp;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::argv::{self, Boot, Monitor, Surroundings};
+use super::console::{Console, Trouble};
+use super::deadline::{Deadlines, Stage, Watch};
+use super::follow::{FollowError, Follower};
+use super::host::{self, MemoryError};
+use super::mode::{Accelerator, Mode};
+use super::outcome::{End, Outcome};
+use super::process::{CpuTime, Process, ProcessError};
+use super::qemu::{Qemu, QemuError};
+use super::qmp::{Closed, Event as QmpEvent, Message, Qmp};
+use super::records::Records;
+use super::trouble::Kind;
+
+/// How often files and clocks are looked at. QEMU's events need no look.
+const TICK: Duration = Duration::from_millis(5);
+
+/// How many ticks pass between two looks at QEMU's CPU time.
+const TICKS_PER_CPU_TIME: u32 = 20;
+
+/// How long QEMU may take to answer a command that changes nothing.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long QEMU may take from saying that the guest ends to having stopped it, and from
+/// closing its monitor to its exit.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How much a guest may write, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// To its console.
+    pub console: u64,
+    /// As records.
+    pub records: u64,
+}
+
+impl Limits {
+    /// Some hundred times what a scenario writes.
+    pub const STANDARD: Limits = Limits {
+        console: 16 * 1024 * 1024,
+        records: 64 * 1024 * 1024,
+    };
+}
+
+/// What is told while a guest runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// QEMU has been started.
+    Started {
+        /// Its process id.
+        pid: u32,
+    },
+    /// A record has come.
+    Record(&'a Record),
+    /// The guest has entered a stage.
+    Stage(Stage),
+    /// The console has trouble; its excerpt is not complete yet.
+    Trouble(&'a Trouble),
+}
+
+/// Why no guest was run, or its end is not certain.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// QEMU is too old.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    /// The host has too little memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The kernel, the initramfs or a page cannot be read.
+    #[error("the guest's {what} at {path} cannot be read")]
+    Input {
+        /// Which.
+        what: &'static str,
+        /// Where.
+        path: Utf8PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file for the guest's output cannot be used.
+    #[error(transparent)]
+    Follow(#[from] FollowError),
+    /// QEMU could not be started or ended.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+}
+
+/// Runs a guest to its end. The files of its console and its records are overwritten, and
+/// are complete when this returns.
+///
+/// An error means that nothing is known about the guest; everything that a guest can do is
+/// an [`Outcome`].
+pub async fn run(
+    qemu: &Qemu,
+    boot: &Boot,
+    deadlines: &Deadlines,
+    limits: &Limits,
+    on_event: impl FnMut(Event<'_>),
+    cancel: CancellationToken,
+) -> Result<Outcome, GuestError> {
+    check(qemu, boot)?;
+    let mut output = Output {
+        console_file: Follower::create(&boot.console, limits.console)?,
+        records_file: Follower::create(&boot.records, limits.records)?,
+        console: Console::default(),
+        records: Records::default(),
+        watch: Watch::new(*deadlines, Instant::now()),
+        cpu: CpuTime::default(),
+        on_event,
+    };
+    let start = Instant::now();
+    let (process, socket) = Process::start(qemu.path().as_os_str(), |descriptor| {
+        let surroundings = Surroundings {
+            sandbox: qemu.sandbox(),
+            monitor: Monitor::Descriptor(descriptor),
+        };
+        argv::arguments(boot, surroundings)
+    })
+    .await?;
+    (output.on_event)(Event::Started { pid: process.pid() });
+    let (qmp, messages) = super::qmp::connect(socket);
+    let mut guest = Guest {
+        process,
+        qmp,
+        messages,
+        open: true,
+        ending: None,
+    };
+    let ended = guest.watch(boot, &mut output, &cancel).await;
+    output.cpu = guest.process.cpu_time().unwrap_or(output.cpu);
+    let wall = start.elapsed();
+    let gone = guest.process.end().await?;
+    let end = match ended? {
+        Ended::Known(end) => end,
+        Ended::Exited => End::QemuExit {
+            how: gone.how(),
+            stderr: String::from_utf8_lossy(&gone.stderr).into_owned(),
+        },
+    };
+    output.outcome(end, wall)
+}
+
+fn check(qemu: &Qemu, boot: &Boot) -> Result<(), GuestError> {
+    if let Mode::Exact { .. } = boot.platform.mode() {
+        qemu.require_exact()?;
+    }
+    let inputs = [("kernel", &boot.kernel), ("initramfs", &boot.initrd)];
+    let pages = boot.pages.iter().map(|path| ("page of the plan", path));
+    for (what, path) in inputs.into_iter().chain(pages) {
+        let input = |source| GuestError::Input {
+            what,
+            path: path.clone(),
+            source,
+        };
+        let metadata = File::open(path)
+            .and_then(|file| file.metadata())
+            .map_err(input)?;
+        let wrong = match what {
+            _ if !metadata.is_file() => Some("it is not a file".to_owned()),
+            "page of the plan" if metadata.len() != pages::PAGE as u64 => {
+                let (found, page) = (metadata.len(), pages::PAGE);
+                Some(format!("it has {found} bytes instead of {page}"))
+            }
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(input(io::Error::new(io::ErrorKind::InvalidInput, wrong)));
+        }
+    }
+    host::check_memory(boot.machine.memory_mib())?;
+    Ok(())
+}
+
+/// How the watch ended.
+enum Ended {
+    Known(End),
+    /// QEMU is gone, and only its status can say why.
+    Exited,
+}
+
+/// A running QEMU.
+struct Guest {
+    process: Process,
+    qmp: Qmp,
+    messages: mpsc::Receiver<Message>,
+    /// Whether the monitor is.
+    open: bool,
+    /// The end that has been announced, and until when QEMU may take for it.
+    ending: Option<(Option<End>, Instant)>,
+}
+
+impl Guest {
+    async fn watch<F: FnMut(Event<'_>)>(
+        &mut self,
+        boot: &Boot,
+        output: &mut Output<F>,
+        cancel: &CancellationToken,
+    ) -> Result<Ended, GuestError> {
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = 0_u32;
+        loop {
+            // In this order, so that a reason is heard before its consequence.
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Ok(Ended::Known(End::Cancelled)),
+                message = self.messages.recv(), if self.open => {
+                    if let Some(end) = self.message(message, boot).await {
+                        return Ok(Ended::Known(end));
+                    }
+                }
+                status = self.process.wait() => {
+                    status?;
+                    return Ok(self.last_words(boot).await);
+                }
+                _ = tick.tick() => {
+                    ticks = ticks.wrapping_add(1);
+                    if ticks.is_multiple_of(TICKS_PER_CPU_TIME) {
+                        output.cpu = self.process.cpu_time().unwrap_or(output.cpu);
+                    }
+                    if let Some(end) = output.look()? {
+                        return Ok(Ended::Known(end));
+                    }
+                    if self.ending.as_ref().is_some_and(|(_, until)| Instant::now() > *until) {
+                        return Ok(Ended::Known(self.announced().unwrap_or(End::Monitor(Closed::End))));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What QEMU said before it was gone.
+    async fn last_words(&mut self, boot: &Boot) -> Ended {
+        let words = async {
+            while self.open {
+                let message = self.messages.recv().await;
+                if let Some(end) = self.message(message, boot).await {
+                    return Some(end);
+                }
+            }
+            None
+        };
+        // The socket is closed when the process is gone, unless another one holds it.
+        let end = timeout(STOP_PATIENCE, words).await.unwrap_or(None);
+        match end.or_else(|| self.announced()) {
+            Some(end) => Ended::Known(end),
+            None => Ended::Exited,
+        }
+    }
+
+    fn announced(&mut self) -> Option<End> {
+        self.ending.take().and_then(|(end, _)| end)
+    }
+
+    fn announce(&mut self, end: Option<End>) {
+        // The first reason is the cause of the others.
+        if !matches!(self.ending, Some((Some(_), _))) {
+            self.ending = Some((end, Instant::now() + STOP_PATIENCE));
+        }
+    }
+
+    /// Hears a message. Returns the end if the guest has stopped.
+    async fn message(&mut self, message: Option<Message>, boot: &Boot) -> Option<End> {
+        match message {
+            Some(Message::Ready) => self.check_accelerator(boot).await,
+            Some(Message::Event(event)) => self.event(event).await,
+            Some(Message::Closed(Closed::End)) | None => {
+                // QEMU is about to end, and its exit status says more.
+                self.open = false;
+                self.announce(None);
+                None
+            }
+            Some(Message::Closed(closed)) => Some(End::Monitor(closed)),
+        }
+    }
+
+    /// Asks whether KVM is really what runs the guest.
+    async fn check_accelerator(&mut self, boot: &Boot) -> Option<End> {
+        let Accelerator::Kvm(_) = boot.platform.accelerator() else {
+            return None;
+        };
+        match self.qmp.execute(qmp::query_kvm {}, ANSWER_PATIENCE).await {
+            Ok(kvm) if !kvm.enabled => Some(End::InternalError {
+                what: "it runs without KVM".into(),
+            }),
+            // What went wrong is told by QEMU's end, or by the deadline.
+            _ => None,
+        }
+    }
+
+    async fn event(&mut self, event: QmpEvent) -> Option<End> {
+        let text = |name: &str| event.data[name].as_str().unwrap_or("").to_owned();
+        match event.name.as_str() {
+            "GUEST_PANICKED" => self.announce(Some(End::Panic)),
+            "RESET" => return Some(End::Reset),
+            "SHUTDOWN" => {
+                let reason = text("reason");
+                self.announce(Some(match reason.as_str() {
+                    "guest-shutdown" => End::PowerOff,
+                    "guest-reset" => End::Reset,
+                    "guest-panic" => End::Panic,
+                    "host-signal" | "host-qmp-quit" | "host-ui" => End::Cancelled,
+                    _ => End::InternalError {
+                        what: format!("it shut down for the reason {reason:?}"),
+                    },
+                }));
+            }
+            "STOP" => match self.announced() {
+                Some(end) => return Some(end),
+                None => return Some(self.why_stopped().await),
+            },
+            "MEMORY_FAILURE" | "WATCHDOG" | "BLOCK_IO_ERROR" => {
+                let what = format!("it reported {} {}", event.name, event.data);
+                return Some(End::InternalError { what });
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// A guest that stops unannounced, as one does that KVM cannot run.
+    async fn why_stopped(&self) -> End {
+        let answer = self
+            .qmp
+            .execute(qmp::query_status {}, ANSWER_PATIENCE)
+            .await;
+        let what = match answer {
+            Ok(status) => format!("it stopped with status {}", run_state(&status)),
+            Err(error) => format!("it stopped, and then: {error}"),
+        };
+        End::InternalError { what }
+    }
+}
+
+fn run_state(status: &qmp::StatusInfo) -> String {
+    // The crate knows the name only as what it serializes to.
+    let name = serde_json::to_value(status.status);
+    let name = name.ok().and_then(|name| name.as_str().map(str::to_owned));
+    name.unwrap_or_else(|| format!("{:?}", status.status))
+}
+
+/// What the guest says, and how far it has come.
+struct Output<F> {
+    console_file: Follower,
+    records_file: Follower,
+    console: Console,
+    records: Records,
+    watch: Watch,
+    cpu: CpuTime,
+    on_event: F,
+}
+
+impl<F: FnMut(Event<'_>)> Output<F> {
+    /// Takes what is new and looks at the clocks. Returns an end if there is a reason for
+    /// one.
+    fn look(&mut self) -> Result<Option<End>, GuestError> {
+        match self.take() {
+            Err(Refusal::End(end)) => return Ok(Some(end)),
+            Err(Refusal::Error(error)) => return Err(error),
+            Ok(true) => {
+                self.watch.heard(Instant::now(), self.cpu.total());
+                return Ok(None);
+            }
+            Ok(false) => {}
+        }
+        let stage = self.watch.stage();
+        let waited = self.watch.expired(Instant::now(), self.cpu.total());
+        Ok(waited.map(|waited| End::Stuck { stage, waited }))
+    }
+
+    /// Takes what is new. Returns whether there was anything.
+    fn take(&mut self) -> Result<bool, Refusal> {
+        let bytes = self.console_file.more()?;
+        let more = !bytes.is_empty();
+        for trouble in self.console.push(&bytes) {
+            (self.on_event)(Event::Trouble(trouble));
+        }
+        let bytes = self.records_file.more()?;
+        let more = more || !bytes.is_empty();
+        let before = self.records.records().len();
+        let pushed = self.records.push(&bytes).map(|_| ());
+        for record in &self.records.records()[before..] {
+            (self.on_event)(Event::Record(record));
+            if let Some(stage) = Stage::after(record)
+                && stage != self.watch.stage()
+            {
+                self.watch.enter(stage, self.cpu.total());
+                (self.on_event)(Event::Stage(stage));
+            }
+        }
+        pushed.map_err(|error| Refusal::End(End::Records(error)))?;
+        Ok(more)
+    }
+
+    /// Takes the rest, now that QEMU is gone.
+    fn outcome(mut self, end: End, wall: Duration) -> Result<Outcome, GuestError> {
+        let rest = loop {
+            match self.take() {
+                Ok(true) => {}
+                Ok(false) => break self.records.finish().err().map(End::Records),
+                Err(Refusal::End(rest)) => break Some(rest),
+                Err(Refusal::Error(error)) => return Err(error),
+            }
+        };
+        for trouble in self.console.finish() {
+            (self.on_event)(Event::Trouble(trouble));
+        }
+        let panicked = self
+            .console
+            .troubles()
+            .iter()
+            .any(|t| t.kind == Kind::Panic);
+        let end = match (end, rest) {
+            // Records can only be trusted whole. A guest that ended otherwise ends within
+            // a line as a matter of course.
+            (End::PowerOff, Some(rest)) => rest,
+            // Without pvpanic a panic looks like a reset.
+            (End::Reset, _) if panicked => End::Panic,
+            (end, _) => end,
+        };
+        let suppressed = self.console.suppressed();
+        let (troubles, last_lines) = self.console.into_parts();
+        Ok(Outcome {
+            end,
+            stage: self.watch.stage(),
+            records: self.records.into_records(),
+            troubles,
+            suppressed,
+            last_lines,
+            console_bytes: self.console_file.seen(),
+            records_bytes: self.records_file.seen(),
+            wall,
+            cpu: self.cpu,
+        })
+    }
+}
+
+/// Why no more is taken.
+enum Refusal {
+    End(End),
+    Error(GuestError),
+}
+
+impl From<FollowError> for Refusal {
+    fn from(error: FollowError) -> Refusal {
+        match error {
+            FollowError::TooLong { path, limit } => {
+                Refusal::End(End::TooMuchOutput { path, limit })
+            }
+            error => Refusal::Error(error.into()),
+        }
+    }
+}

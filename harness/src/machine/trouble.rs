@@ -1,0 +1,158 @@
+//! Kernel messages that mean trouble, by how they begin.
+//!
+//! Messages are matched from their first character, after printk's prefix is taken off
+//! (`console`), so that a name, a build line or a command line with `BUG` in it is none.
+//! What is printed by user space can imitate a message; that makes a run look worse, never
+//! better.
+
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
+/// What kind of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// `panic` of `kernel/panic.c`.
+    Panic,
+    /// A fault in the kernel: oops, general protection fault, `BUG()`.
+    Oops,
+    /// Another message that begins with `BUG:`.
+    Bug,
+    /// `WARN`.
+    Warning,
+    /// KASAN, KCSAN, KMSAN, KFENCE or UBSAN.
+    Sanitizer,
+    /// lockdep.
+    Lockdep,
+    /// A stalled RCU grace period.
+    RcuStall,
+    /// A task that blocks for too long.
+    HungTask,
+    /// A CPU, or a workqueue, that does not get on.
+    Lockup,
+    /// The guest ran out of memory.
+    OutOfMemory,
+    /// A call trace that belongs to nothing above.
+    CallTrace,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Worth showing; a sound kernel may print it.
+    Notice,
+    /// The kernel found something wrong and goes on.
+    Warning,
+    /// The kernel is broken from here on.
+    Fatal,
+}
+
+impl Kind {
+    /// How bad it is.
+    pub fn severity(self) -> Severity {
+        match self {
+            Kind::CallTrace => Severity::Notice,
+            Kind::Warning | Kind::Lockdep | Kind::Sanitizer | Kind::OutOfMemory => {
+                Severity::Warning
+            }
+            Kind::RcuStall | Kind::HungTask | Kind::Lockup => Severity::Warning,
+            Kind::Panic | Kind::Oops | Kind::Bug => Severity::Fatal,
+        }
+    }
+
+    /// Whether a busy host alone can bring it about in a live guest. In exact mode nothing
+    /// of the host enters the guest.
+    pub fn may_be_the_hosts(self) -> bool {
+        matches!(self, Kind::RcuStall | Kind::HungTask | Kind::Lockup)
+    }
+}
+
+/// The first that matches decides.
+const MESSAGES: [(&str, Kind); 19] = [
+    (r"Kernel panic - not syncing", Kind::Panic),
+    (r"PANIC: ", Kind::Panic),
+    (r"BUG: K[A-Z]+SAN: |BUG: KFENCE: |UBSAN: ", Kind::Sanitizer),
+    (
+        r"(?:watchdog: |NMI watchdog: )?BUG: soft lockup|BUG: workqueue lockup|BUG: spinlock lockup",
+        Kind::Lockup,
+    ),
+    (
+        r"(?:NMI )?watchdog: (?:CPU\d+: )?Watchdog detected hard LOCKUP",
+        Kind::Lockup,
+    ),
+    (r"(?:rcu: )?INFO: \S*rcu\S* .*stall", Kind::RcuStall),
+    (
+        r"rcu: \S+ kthread (?:timer wakeup didn't happen|starved) for",
+        Kind::RcuStall,
+    ),
+    (r"INFO: task .* blocked .*for more than", Kind::HungTask),
+    (
+        r"WARNING: (?:possible |inconsistent |suspicious RCU|bad unlock|bad contention|held lock|lock held|Nested lock)",
+        Kind::Lockdep,
+    ),
+    (
+        r"\[ BUG: |\[ INFO: (?:possible|inconsistent|suspicious)",
+        Kind::Lockdep,
+    ),
+    (
+        r"BUG: (?:Invalid wait context|MAX_LOCK|held lock|bad unlock)|INFO: trying to register non-static key|DEBUG_LOCKS_WARN_ON",
+        Kind::Lockdep,
+    ),
+    (
+        r"BUG: (?:unable to handle|kernel NULL pointer|stack guard page)|kernel BUG at |Oops: |Unable to handle kernel|Internal error: ",
+        Kind::Oops,
+    ),
+    (
+        r"(?:general protection fault|invalid opcode|divide error|stack segment|segment not present|invalid TSS|double fault|bounds|overflow|int3|alignment check|machine check|control protection fault|Bad page map|kernel tried to execute NX-protected page)(?:, .*)?: [0-9a-f]{4}\b",
+        Kind::Oops,
+    ),
+    (
+        r"general protection fault, |Missing ENDBR: |traps: PANIC: ",
+        Kind::Oops,
+    ),
+    (r"BUG: ", Kind::Bug),
+    (r"WARNING: ", Kind::Warning),
+    (
+        r"\S+ invoked oom-killer: |Out of memory: |Memory cgroup out of memory: ",
+        Kind::OutOfMemory,
+    ),
+    (
+        r".{1,32}: page allocation failure: order:",
+        Kind::OutOfMemory,
+    ),
+    (r"Call [Tt]race:", Kind::CallTrace),
+];
+
+/// What user space prints often enough at a line's start to be left alone, unless the kernel
+/// says it: on a console with time stamps, these count only behind one.
+const AMBIGUOUS: [Kind; 2] = [Kind::Warning, Kind::Oops];
+
+/// The forms of `__warn` in `kernel/panic.c`, which need no time stamp.
+const WARN: &str = r"^WARNING: (?:CPU: \d+ PID: \d+|\S+:\d+ at )";
+
+struct Patterns {
+    messages: Vec<(Regex, Kind)>,
+    warn: Regex,
+}
+
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
+    let compile = |text: &str| Regex::new(text).expect("a constant, compiled by a test");
+    Patterns {
+        messages: MESSAGES
+            .iter()
+            .map(|(text, kind)| (compile(&format!("(?-u)^(?:{text})")), *kind))
+            .collect(),
+        warn: compile(WARN),
+    }
+});
+
+/// The kind of trouble that a message means, if any. `from_kernel` is false for what lacks
+/// the time stamp that other lines of its console have.
+pub(super) fn classify(message: &[u8], from_kernel: bool) -> Option<Kind> {
+    let matching = |(regex, kind): &(Regex, Kind)| regex.is_match(message).then_some(*kind);
+    let kind = PATTERNS.messages.iter().find_map(matching)?;
+    let counts = from_kernel || !AMBIGUOUS.contains(&kind) || PATTERNS.warn.is_match(message);
+    counts.then_some(kind)
+}
