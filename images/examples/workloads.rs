@@ -2,7 +2,8 @@
 //!
 //! `cargo run -p numalab-images --example workloads -- FOLDER WORKLOAD SEED` leaves the
 //! initramfs and the plan's pages in FOLDER and prints the options by which QEMU passes
-//! them. The guest is one of two nodes with a CPU and 256 MiB each.
+//! them. The guest is one of two nodes with a CPU and 256 MiB each, for `everything` 384 MiB:
+//! the kernel turns huge pages off where there are less than 512 MiB.
 //!
 //! The workloads are small known cases: what each makes the kernel count is known from
 //! reading and from measuring it, so that they show whether an agent still works.
@@ -304,15 +305,20 @@ fn everything(seed: u64) -> Plan {
         prepare: vec![],
         lanes,
     };
+    let mut plan = empty(seed);
+    for node in &mut plan.topology.nodes {
+        node.memory_kib = 384 * 1024;
+    }
     Plan {
         settings: periods(100, 100, 200),
         cgroups: vec![
             cgroup("a", "0-1", Some("0-1")),
             cgroup("a/b", "0", None),
             cgroup("c", "1", None),
+            cgroup("d", "0-1", None),
         ],
         tasks: [
-            ("first".to_owned(), task(&[0], "a")),
+            ("first".to_owned(), task(&[0], "d")),
             ("second".to_owned(), task(&[], "a/b")),
             ("third".to_owned(), task(&[1], "c")),
         ]
@@ -325,6 +331,6 @@ fn everything(seed: u64) -> Plan {
             step(None, vec![lane("third", vec![])]),
             step(Some("idle"), vec![lane("third", vec![])]),
         ],
-        ..empty(seed)
+        ..plan
     }
 }

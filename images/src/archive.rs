@@ -80,8 +80,11 @@ mod tests {
 
     use super::*;
 
-    /// Name, mode, device and content of each entry.
-    fn entries(mut archive: &[u8]) -> Vec<(String, u32, (u32, u32), Vec<u8>)> {
+    /// Name, mode, device and content.
+    type Found = (String, u32, (u32, u32), Vec<u8>);
+
+    /// The entries of an archive.
+    fn entries(mut archive: &[u8]) -> Vec<Found> {
         let mut entries = Vec::new();
         loop {
             let mut reader = Reader::new(archive).unwrap();

@@ -61,6 +61,16 @@ pub fn thp_enabled(text: &str) -> Option<i64> {
         .map(|(n, _)| n)
 }
 
+/// Memory mapped by transparent huge pages, private and shared, in KiB: `AnonHugePages`
+/// and `ShmemPmdMapped` of `/proc/PID/smaps_rollup` (`__show_smap`).
+pub fn smaps_huge_kib(text: &str) -> Option<u64> {
+    let kib = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    Some(kib("AnonHugePages:")? + kib("ShmemPmdMapped:")?)
+}
+
 /// `/proc/PID/stat` (`do_task_stat`): `minflt`, `majflt`, and `utime`, `stime` in clock
 /// ticks.
 pub fn task_stat(text: &str) -> Values {
@@ -175,6 +185,17 @@ mod tests {
         assert_eq!(thp_enabled("always madvise [never]\n"), Some(0));
         assert_eq!(thp_enabled("[always] madvise never\n"), Some(2));
         assert_eq!(thp_enabled("always madvise never\n"), None);
+    }
+
+    #[test]
+    fn huge_mappings_are_counted() {
+        let text = "10000000-7ffd0000 ---p 00000000 00:00 0    [rollup]\n\
+            Rss:                9240 kB\n\
+            AnonHugePages:      8192 kB\n\
+            ShmemPmdMapped:     2048 kB\n\
+            FilePmdMapped:         0 kB\n";
+        assert_eq!(smaps_huge_kib(text), Some(10_240));
+        assert_eq!(smaps_huge_kib("Rss: 9240 kB\n"), None);
     }
 
     #[test]

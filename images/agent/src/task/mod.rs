@@ -45,6 +45,12 @@ pub(crate) enum TaskError {
     Number(u32),
     #[error("this kernel does not show numa_scan_seq in /proc/self/sched")]
     NoScanSeq,
+    #[error(
+        "{came} of {wanted} KiB came as transparent huge pages; is \
+         /sys/kernel/mm/transparent_hugepage/enabled \"never\", as it is by itself in a guest \
+         of less than 512 MiB?"
+    )]
+    NotHuge { came: u64, wanted: u64 },
     #[error("node {node} has only {free} free huge pages of the {needed} that are needed")]
     HugePages { node: u32, free: u64, needed: u64 },
 }

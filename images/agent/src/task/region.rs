@@ -3,6 +3,7 @@
 use std::ptr;
 
 use numalab_protocol::plan::{self, Access, PageKind, Policy, Populate, Sharing};
+use numalab_protocol::procfs;
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
@@ -57,15 +58,18 @@ impl Region {
         for vma in 0..region.count {
             region.map_one(vma, asked, first)?;
         }
-        match asked.populate {
-            Populate::No => return Ok(region),
-            Populate::Yes => touch::write_once(&region),
-            Populate::Node(node) => {
-                policy::bind(node)?;
-                touch::write_once(&region);
-                policy::restore(task_policy)?;
-            }
+        if asked.populate == Populate::No {
+            return Ok(region);
         }
+        let huge_before = huge_kib(asked)?;
+        if let Populate::Node(node) = asked.populate {
+            policy::bind(node)?;
+            touch::write_once(&region);
+            policy::restore(task_policy)?;
+        } else {
+            touch::write_once(&region);
+        }
+        check_huge(asked, huge_before)?;
         if asked.access != first {
             region.protect(asked.access)?;
         }
@@ -168,6 +172,31 @@ impl Region {
         }
         Ok(())
     }
+}
+
+/// Memory of the task that is mapped by transparent huge pages, if that matters.
+fn huge_kib(asked: &plan::Region) -> Result<u64, TaskError> {
+    if asked.pages != PageKind::TransparentHuge {
+        return Ok(0);
+    }
+    let path = "/proc/self/smaps_rollup";
+    let text = file::read(path)?;
+    procfs::smaps_huge_kib(&text)
+        .ok_or_else(|| file::FileError::form(path, &text, "a process's smaps_rollup").into())
+}
+
+/// Checks that a populated region is made of the huge pages that were asked for. The kernel
+/// falls back to base pages in silence, and what is measured then is something else.
+fn check_huge(asked: &plan::Region, before: u64) -> Result<(), TaskError> {
+    if asked.pages != PageKind::TransparentHuge {
+        return Ok(());
+    }
+    let wanted = asked.size / 1024 * u64::from(asked.count);
+    let came = huge_kib(asked)?.saturating_sub(before);
+    if came == wanted {
+        return Ok(());
+    }
+    Err(TaskError::NotHuge { came, wanted })
 }
 
 /// Adds the huge pages that a region needs to the kernel's pool: on the node that the region

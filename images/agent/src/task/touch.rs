@@ -1,13 +1,13 @@
 //! Touching pages: the work of a task.
 //!
-//! A touch changes one byte of a page with one instruction that both reads and writes, so
-//! that the first touch of an untouched page faults as a write: a read before it would map
-//! the zero page, and the huge zero page where a huge page was wanted. In a region that is
-//! only readable a touch is a read.
+//! A touch writes one byte of a page and reads it back. It writes first, so that it faults as
+//! a write everywhere: reading first would map the zero page into an untouched page, and the
+//! huge zero page where a huge page was wanted. One instruction that does both would not
+//! do: QEMU carries it out as a load and a store, so it faults as a read under TCG and as a
+//! write under KVM. In a region that is only readable a touch is a read.
 
 use std::hint::black_box;
 use std::ptr;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use numalab_protocol::plan::{Access, Until};
 
@@ -38,8 +38,12 @@ fn change(address: usize, pages: usize) {
     for page in 0..pages {
         let byte: *mut u8 = ptr::with_exposed_provenance_mut(address + page * PAGE_SIZE as usize);
         // SAFETY: the page is mapped readable and writable: `pages` of a VMA of a region
-        // whose access was checked. All accesses to it are of this kind.
-        unsafe { AtomicU8::from_ptr(byte) }.fetch_add(1, Ordering::Relaxed);
+        // whose access was checked. No reference points to it, and one thread touches it.
+        // Volatile, so that both accesses happen, in this order.
+        black_box(unsafe {
+            byte.write_volatile(1);
+            byte.read_volatile()
+        });
     }
 }
 
