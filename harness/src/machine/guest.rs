@@ -16,17 +16,16 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::argv::{self, Boot, Monitor, Surroundings};
-use super::console::{Console, Trouble};
-use super::deadline::{Deadlines, Stage, Watch};
-use super::follow::{FollowError, Follower};
+use super::console::Trouble;
+use super::deadline::{Deadlines, Stage};
+use super::follow::FollowError;
 use super::host::{self, MemoryError};
 use super::mode::{Accelerator, Mode};
 use super::outcome::{End, Outcome};
-use super::process::{CpuTime, Process, ProcessError};
+use super::output::Output;
+use super::process::{Process, ProcessError};
 use super::qemu::{Qemu, QemuError};
 use super::qmp::{Closed, Event as QmpEvent, Message, Qmp};
-use super::records::Records;
-use super::trouble::Kind;
 
 /// How often files and clocks are looked at. QEMU's events need no look.
 const TICK: Duration = Duration::from_millis(5);
@@ -116,15 +115,7 @@ pub async fn run(
     cancel: CancellationToken,
 ) -> Result<Outcome, GuestError> {
     check(qemu, boot)?;
-    let mut output = Output {
-        console_file: Follower::create(&boot.console, limits.console)?,
-        records_file: Follower::create(&boot.records, limits.records)?,
-        console: Console::default(),
-        records: Records::default(),
-        watch: Watch::new(*deadlines, Instant::now()),
-        cpu: CpuTime::default(),
-        on_event,
-    };
+    let mut output = Output::new(boot, deadlines, limits, on_event)?;
     let start = Instant::now();
     let (process, socket) = Process::start(qemu.path().as_os_str(), |descriptor| {
         let surroundings = Surroundings {
@@ -134,7 +125,7 @@ pub async fn run(
         argv::arguments(boot, surroundings)
     })
     .await?;
-    (output.on_event)(Event::Started { pid: process.pid() });
+    output.tell(Event::Started { pid: process.pid() });
     let (qmp, messages) = super::qmp::connect(socket);
     let mut guest = Guest {
         process,
@@ -144,7 +135,7 @@ pub async fn run(
         ending: None,
     };
     let ended = guest.watch(boot, &mut output, &cancel).await;
-    output.cpu = guest.process.cpu_time().unwrap_or(output.cpu);
+    output.note(guest.process.cpu_time());
     let wall = start.elapsed();
     let gone = guest.process.end().await?;
     let end = match ended? {
@@ -233,7 +224,7 @@ impl Guest {
                 _ = tick.tick() => {
                     ticks = ticks.wrapping_add(1);
                     if ticks.is_multiple_of(TICKS_PER_CPU_TIME) {
-                        output.cpu = self.process.cpu_time().unwrap_or(output.cpu);
+                        output.note(self.process.cpu_time());
                     }
                     if let Some(end) = output.look()? {
                         return Ok(Ended::Known(end));
@@ -354,117 +345,4 @@ fn run_state(status: &qmp::StatusInfo) -> String {
     let name = serde_json::to_value(status.status);
     let name = name.ok().and_then(|name| name.as_str().map(str::to_owned));
     name.unwrap_or_else(|| format!("{:?}", status.status))
-}
-
-/// What the guest says, and how far it has come.
-struct Output<F> {
-    console_file: Follower,
-    records_file: Follower,
-    console: Console,
-    records: Records,
-    watch: Watch,
-    cpu: CpuTime,
-    on_event: F,
-}
-
-impl<F: FnMut(Event<'_>)> Output<F> {
-    /// Takes what is new and looks at the clocks. Returns an end if there is a reason for
-    /// one.
-    fn look(&mut self) -> Result<Option<End>, GuestError> {
-        match self.take() {
-            Err(Refusal::End(end)) => return Ok(Some(end)),
-            Err(Refusal::Error(error)) => return Err(error),
-            Ok(true) => {
-                self.watch.heard(Instant::now(), self.cpu.total());
-                return Ok(None);
-            }
-            Ok(false) => {}
-        }
-        let stage = self.watch.stage();
-        let waited = self.watch.expired(Instant::now(), self.cpu.total());
-        Ok(waited.map(|waited| End::Stuck { stage, waited }))
-    }
-
-    /// Takes what is new. Returns whether there was anything.
-    fn take(&mut self) -> Result<bool, Refusal> {
-        let bytes = self.console_file.more()?;
-        let more = !bytes.is_empty();
-        for trouble in self.console.push(&bytes) {
-            (self.on_event)(Event::Trouble(trouble));
-        }
-        let bytes = self.records_file.more()?;
-        let more = more || !bytes.is_empty();
-        let before = self.records.records().len();
-        let pushed = self.records.push(&bytes).map(|_| ());
-        for record in &self.records.records()[before..] {
-            (self.on_event)(Event::Record(record));
-            if let Some(stage) = Stage::after(record)
-                && stage != self.watch.stage()
-            {
-                self.watch.enter(stage, self.cpu.total());
-                (self.on_event)(Event::Stage(stage));
-            }
-        }
-        pushed.map_err(|error| Refusal::End(End::Records(error)))?;
-        Ok(more)
-    }
-
-    /// Takes the rest, now that QEMU is gone.
-    fn outcome(mut self, end: End, wall: Duration) -> Result<Outcome, GuestError> {
-        let rest = loop {
-            match self.take() {
-                Ok(true) => {}
-                Ok(false) => break self.records.finish().err().map(End::Records),
-                Err(Refusal::End(rest)) => break Some(rest),
-                Err(Refusal::Error(error)) => return Err(error),
-            }
-        };
-        for trouble in self.console.finish() {
-            (self.on_event)(Event::Trouble(trouble));
-        }
-        let panicked = self
-            .console
-            .troubles()
-            .iter()
-            .any(|t| t.kind == Kind::Panic);
-        let end = match (end, rest) {
-            // Records can only be trusted whole. A guest that ended otherwise ends within
-            // a line as a matter of course.
-            (End::PowerOff, Some(rest)) => rest,
-            // Without pvpanic a panic looks like a reset.
-            (End::Reset, _) if panicked => End::Panic,
-            (end, _) => end,
-        };
-        let suppressed = self.console.suppressed();
-        let (troubles, last_lines) = self.console.into_parts();
-        Ok(Outcome {
-            end,
-            stage: self.watch.stage(),
-            records: self.records.into_records(),
-            troubles,
-            suppressed,
-            last_lines,
-            console_bytes: self.console_file.seen(),
-            records_bytes: self.records_file.seen(),
-            wall,
-            cpu: self.cpu,
-        })
-    }
-}
-
-/// Why no more is taken.
-enum Refusal {
-    End(End),
-    Error(GuestError),
-}
-
-impl From<FollowError> for Refusal {
-    fn from(error: FollowError) -> Refusal {
-        match error {
-            FollowError::TooLong { path, limit } => {
-                Refusal::End(End::TooMuchOutput { path, limit })
-            }
-            error => Refusal::Error(error.into()),
-        }
-    }
 }

@@ -33,4 +33,8 @@ pub mod deadline;
 
 pub mod outcome;
 
+mod output;
+
 pub mod guest;
+
+pub mod kvm;

@@ -1,0 +1,147 @@
+//! Guests, with a QEMU that misbehaves and with the real one.
+
+mod fake;
+mod kvm;
+mod tiny;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use numalab::machine::argv::Boot;
+use numalab::machine::deadline::{Deadlines, StageLimit};
+use numalab::machine::guest::{self, Event, GuestError, Limits};
+use numalab::machine::mode::{Accelerator, Mode, Platform};
+use numalab::machine::outcome::Outcome;
+use numalab::machine::qemu::Qemu;
+use numalab::machine::topology::{Machine, Node};
+use numalab_protocol::{Frame, Record, pages};
+use tokio_util::sync::CancellationToken;
+
+/// Limits that no test reaches unless it means to.
+const PATIENT: StageLimit = StageLimit::new(120, 240, 240);
+
+fn deadlines(limit: StageLimit) -> Deadlines {
+    Deadlines {
+        boot: limit,
+        window: limit,
+        plan: limit,
+        step: limit,
+        power_off: limit,
+    }
+}
+
+/// A folder with a guest's files.
+struct Folder {
+    folder: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = tempfile::tempdir().unwrap();
+        for index in 0..pages::COUNT {
+            let page = folder.path().join(format!("page.{index}"));
+            fs::write(page, [0; pages::PAGE]).unwrap();
+        }
+        fs::write(folder.path().join("kernel"), "no kernel").unwrap();
+        fs::write(folder.path().join("initrd"), "no initramfs").unwrap();
+        Folder { folder }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn file(&self, name: &str) -> Utf8PathBuf {
+        Utf8PathBuf::try_from(self.path().join(name)).unwrap()
+    }
+
+    fn boot(&self) -> Boot {
+        let node = Node {
+            cpus: 1,
+            memory_mib: 64,
+        };
+        Boot {
+            machine: Machine::new(vec![node], None, vec![]).unwrap(),
+            platform: Platform::new(Mode::Exact { shift: 3 }, Accelerator::Tcg).unwrap(),
+            kernel: self.file("kernel"),
+            initrd: self.file("initrd"),
+            pages: std::array::from_fn(|index| self.file(&format!("page.{index}"))),
+            console: self.file("console"),
+            records: self.file("records"),
+        }
+    }
+}
+
+/// What came of a guest, and what was told meanwhile.
+struct Ran {
+    result: Result<Outcome, GuestError>,
+    pid: Option<u32>,
+    told: Vec<String>,
+}
+
+impl Ran {
+    /// The outcome; QEMU must be gone.
+    #[track_caller]
+    fn outcome(&self) -> &Outcome {
+        let pid = self.pid.expect("QEMU was started");
+        assert!(!is_alive(pid), "QEMU {pid} outlives its run");
+        self.result.as_ref().unwrap()
+    }
+}
+
+async fn run(qemu: &Qemu, boot: &Boot, limit: StageLimit, limits: Limits) -> Ran {
+    let mut pid = None;
+    let mut told = Vec::new();
+    let on_event = |event: Event<'_>| match event {
+        Event::Started { pid: started } => pid = Some(started),
+        Event::Record(record) => told.push(format!("record {record:?}")),
+        Event::Stage(stage) => told.push(format!("stage {stage}")),
+        Event::Trouble(trouble) => told.push(format!("trouble {}", trouble.message)),
+    };
+    let cancel = CancellationToken::new();
+    let result = guest::run(qemu, boot, &deadlines(limit), &limits, on_event, cancel).await;
+    Ran { result, pid, told }
+}
+
+fn is_alive(pid: u32) -> bool {
+    // A zombie has ended, but nobody has reaped it.
+    fs::exists(format!("/proc/{pid}")).unwrap()
+}
+
+/// Waits until a process is gone that is not ours to reap.
+fn await_death(pid: u32) {
+    let mut waited = Duration::ZERO;
+    while is_alive(pid) {
+        std::thread::sleep(Duration::from_millis(10));
+        waited += Duration::from_millis(10);
+        assert!(waited < Duration::from_secs(60), "process {pid} lives on");
+    }
+}
+
+/// The lines of a guest that does nothing.
+fn lines(records: &[Record]) -> String {
+    let lines = records.iter().zip(0..).map(|(record, seq)| {
+        let record = record.clone();
+        Frame { seq, record }.to_line().unwrap()
+    });
+    lines.collect()
+}
+
+fn idle_course() -> Vec<Record> {
+    let uptime_ns = 1;
+    vec![
+        Record::Ready {
+            contract: numalab_protocol::CONTRACT,
+            release: "tiny".into(),
+            uptime_ns,
+        },
+        Record::Window { uptime_ns },
+        Record::End {
+            complete: true,
+            tainted: 0,
+            uptime_ns,
+        },
+    ]
+}

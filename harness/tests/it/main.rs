@@ -1,0 +1,3 @@
+//! numalab as an outsider uses it.
+
+mod machine;
