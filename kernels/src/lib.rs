@@ -1,1 +1,51 @@
-//! Kernels.
+//! Kernels: source → patches → config → compile → store.
+//!
+//! A kernel is *defined* by a YAML file, *named* by a word of the command line,
+//! *built* once in the cache and *kept* under the digest of everything that went in:
+//!
+//! ```text
+//! word ─ catalog ─► Wanted ─ ensure ─► Kernel
+//!                    │  source: a Debian package, a directory
+//!                    │  patch:  diffs, applied to the store's own copy in place
+//!                    │  config: fragments, each option of which is checked
+//!                    └  build:  out of tree, one object tree per source and config
+//! ```
+//!
+//! Everything here is synchronous and waits on files, locks and compilers; an
+//! asynchronous caller goes through its runtime's pool for blocking work. Nothing
+//! is written outside of the cache directory, and no user's kernel tree is ever
+//! written to. This crate boots nothing: that a kernel is in the store says that
+//! it was compiled, not that it works.
+
+pub mod cache;
+pub mod catalog;
+pub mod config;
+pub mod definition;
+pub mod digest;
+pub mod ensure;
+pub mod image;
+pub mod patch;
+pub mod progress;
+pub mod source;
+pub mod store;
+pub mod toolchain;
+pub mod wanted;
+
+mod build;
+mod error;
+mod kconfig;
+mod log;
+mod objects;
+mod process;
+mod spelling;
+mod tree;
+
+pub use build::BuildError;
+pub use cache::Cache;
+pub use catalog::Catalog;
+pub use digest::Digest;
+pub use ensure::{BuildOptions, ensure};
+pub use error::{Class, KernelError};
+pub use progress::{Event, Progress, Stage};
+pub use store::Kernel;
+pub use wanted::Wanted;

@@ -1,0 +1,69 @@
+//! Gets one kernel and prints its manifest: `ensure CATALOG WORD [JOBS]`.
+//!
+//! The command `numalab kernel build` is what people use. This one has no dress: the
+//! tests start, stop and kill it, because some promises are about processes.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use numalab_kernels::{BuildOptions, Cache, Catalog, Class, Event, KernelError, Progress, ensure};
+
+struct Lines(Instant);
+
+impl Progress for Lines {
+    fn event(&self, event: Event<'_>) {
+        let at = self.0.elapsed().as_secs_f64();
+        match event {
+            Event::Stage { stage, detail } => eprintln!("{at:7.2} {stage} {detail}"),
+            Event::Count { done, total, stage } if done % 500 == 0 => {
+                eprintln!("{at:7.2} {stage} {done} of {total:?}");
+            }
+            Event::Count { .. } | Event::Line(_) => {}
+            Event::Note(text) => eprintln!("{at:7.2} note: {text}"),
+            Event::Warning(text) => eprintln!("{at:7.2} warning: {text}"),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [catalog, word, rest @ ..] = arguments.as_slice() else {
+        eprintln!("usage: ensure CATALOG WORD [JOBS]");
+        return ExitCode::from(2);
+    };
+    let options = BuildOptions {
+        jobs: rest.first().and_then(|jobs| jobs.parse().ok()),
+        ..BuildOptions::default()
+    };
+    match run(Path::new(catalog), word, &options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                eprintln!("  because: {error}");
+                cause = error.source();
+            }
+            ExitCode::from(match error.class() {
+                Class::Build => 1,
+                Class::Input => 2,
+                Class::Environment => 3,
+                Class::Interrupted => 4,
+            })
+        }
+    }
+}
+
+fn run(catalog: &Path, word: &str, options: &BuildOptions) -> Result<(), KernelError> {
+    let cache = Cache::of_user()?;
+    let wanted = Catalog::load(catalog)?.resolve(word, Path::new("."))?;
+    let progress = Lines(Instant::now());
+    let cancel = AtomicBool::new(false);
+    let kernel = ensure(&cache, &wanted, options, &progress, &cancel)?;
+    let at = progress.0.elapsed().as_secs_f64();
+    eprintln!("{at:7.2} {} {}", kernel.image_digest, kernel.image.display());
+    println!("{}", serde_json::to_string_pretty(&kernel.manifest).unwrap_or_default());
+    Ok(())
+}

@@ -1,0 +1,395 @@
+//! Building: the configuration, `make`, and what to make of its end.
+//!
+//! Everything that `make` sees is said here: its environment holds nothing of the
+//! caller's but PATH, HOME and LD_LIBRARY_PATH.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::cache::{Cache, CacheError, EntryLock, Part, Wait};
+use crate::config::{Config, ConfigError, Requested};
+use crate::digest::{Digest, Digester};
+use crate::error::{Class, KernelError};
+use crate::log::{self, Cause, Steps};
+use crate::objects::Objects;
+use crate::process::{self, Job, JobError, Told};
+use crate::progress::{Event, Progress, Stage};
+use crate::toolchain::{Toolbox, Toolchain};
+use crate::tree::SourceTree;
+
+/// Bumped when the same inputs would give another image.
+pub(crate) const RECIPE: &str = "1";
+
+/// What `make` is told, besides folders, jobs and the compiler. The same inputs give
+/// the same bytes because these are fixed.
+pub(crate) const VARIABLES: [(&str, &str); 6] = [
+    ("ARCH", "x86_64"),
+    ("LOCALVERSION", ""),
+    ("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 2026"),
+    ("KBUILD_BUILD_USER", "numalab"),
+    ("KBUILD_BUILD_HOST", "numalab"),
+    ("KBUILD_BUILD_VERSION", "1"),
+];
+
+/// How long the configuration may take; it takes seconds.
+const CONFIG_DEADLINE: Duration = Duration::from_secs(600);
+
+/// Why a kernel did not get built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// It does not compile.
+    #[error("{what} failed:\n{}\nwhole log: {log:?}", indent(lines))]
+    Compile {
+        /// What was being done.
+        what: String,
+        /// The compiler's own error lines, the first ten.
+        lines: Vec<String>,
+        /// Where all of its output is.
+        log: PathBuf,
+    },
+    /// The compiler is too new for the kernel.
+    #[error(
+        "{what} failed: {compiler} takes C23 for granted, which Linux {version} is too old for; \
+         choose an older compiler (gcc-14 or before), which compiles as -std=gnu11 does:\n{}\n\
+         whole log: {log:?}",
+        indent(lines)
+    )]
+    Language {
+        /// What was being done.
+        what: String,
+        /// The compiler.
+        compiler: String,
+        /// The kernel's version.
+        version: String,
+        /// The compiler's own error lines.
+        lines: Vec<String>,
+        /// Where all of its output is.
+        log: PathBuf,
+    },
+    /// The system ended the compiler.
+    #[error(
+        "{what} failed: the system ended a compiler, mostly for want of memory; try fewer jobs \
+         than {jobs}:\n{}\nwhole log: {log:?}",
+        indent(lines)
+    )]
+    Killed {
+        /// What was being done.
+        what: String,
+        /// How many ran at once.
+        jobs: usize,
+        /// The tools' words.
+        lines: Vec<String>,
+        /// Where all of the output is.
+        log: PathBuf,
+    },
+    /// Its output is not what a kernel's build leaves.
+    #[error("{what} left no {path:?} (log: {log:?})")]
+    Nothing {
+        /// What was being done.
+        what: String,
+        /// What is missing.
+        path: PathBuf,
+        /// Where all of the output is.
+        log: PathBuf,
+    },
+    /// A tool gave no answer.
+    #[error(transparent)]
+    Job(#[from] JobError),
+}
+
+impl BuildError {
+    /// Whose fault it is.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Compile { .. } | Self::Nothing { .. } => Class::Build,
+            Self::Language { .. } | Self::Killed { .. } => Class::Environment,
+            Self::Job(error) => error.class(),
+        }
+    }
+}
+
+fn indent(lines: &[String]) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| format!("  {line}")).collect();
+    lines.join("\n")
+}
+
+/// One build.
+pub(crate) struct Build<'a> {
+    pub(crate) cache: &'a Cache,
+    /// The kernel's name, for messages.
+    pub(crate) name: &'a str,
+    pub(crate) tree: &'a SourceTree,
+    pub(crate) lock: &'a EntryLock,
+    pub(crate) objects: &'a Objects,
+    pub(crate) requested: &'a Requested,
+    /// The digest of the source's Kconfig files and of what decides their meaning.
+    pub(crate) kconfig: Digest,
+    pub(crate) tools: &'a Toolbox,
+    pub(crate) toolchain: &'a Toolchain,
+    pub(crate) ccache: bool,
+    pub(crate) jobs: usize,
+    pub(crate) deadline: Duration,
+    pub(crate) log: &'a Path,
+    pub(crate) progress: &'a dyn Progress,
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+/// What a build leaves in its object tree.
+pub(crate) struct Built {
+    pub(crate) warnings: Vec<String>,
+    pub(crate) vmlinux: PathBuf,
+    pub(crate) system_map: PathBuf,
+    pub(crate) config: PathBuf,
+    pub(crate) release: String,
+}
+
+impl Build<'_> {
+    /// Configures and compiles.
+    pub(crate) fn run(&self) -> Result<Built, KernelError> {
+        let _ = fs::remove_file(self.log);
+        let removed = self.objects.prepare()?;
+        if removed > 0 {
+            let note = format!(
+                "an earlier build was interrupted: {removed} files that it wrote are made again"
+            );
+            self.progress.event(Event::Note(&note));
+        }
+        let warnings = self.configure()?;
+        for warning in &warnings {
+            self.progress.event(Event::Warning(warning));
+        }
+        self.compile()?;
+        let objects = self.objects.path();
+        let release = fs::read_to_string(objects.join("include/config/kernel.release"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
+        let built = Built {
+            warnings,
+            vmlinux: objects.join("vmlinux"),
+            system_map: objects.join("System.map"),
+            config: objects.join(".config"),
+            release,
+        };
+        for path in [&built.vmlinux, &built.system_map, &built.config] {
+            if !path.is_file() {
+                return Err(BuildError::Nothing {
+                    what: format!("compiling {}", self.name),
+                    path: path.clone(),
+                    log: self.log.to_owned(),
+                }
+                .into());
+            }
+        }
+        Ok(built)
+    }
+
+    /// Makes `.config` and checks it, unless it is there and made from the same.
+    fn configure(&self) -> Result<Vec<String>, KernelError> {
+        let inputs = Digester::new()
+            .field("options", self.requested.text())
+            .field("kconfig", self.kconfig.to_string())
+            .finish();
+        let mut memory = self.objects.memory();
+        let config = self.objects.path().join(".config");
+        if memory.configured == Some(inputs) && config.is_file() {
+            return Ok(memory.warnings);
+        }
+        self.progress.event(Event::Stage {
+            stage: Stage::Configure,
+            detail: self.name,
+        });
+        let wanted = self.objects.path().join("numalab.config");
+        fs::write(&wanted, self.requested.text())
+            .map_err(|error| CacheError::io("write", &wanted, error))?;
+        let what = format!("configuring {}", self.name);
+        self.make(&["allnoconfig"], &what, CONFIG_DEADLINE, Some(&wanted), &mut |_| {})?;
+        self.make(&["olddefconfig"], &what, CONFIG_DEADLINE, None, &mut |_| {})?;
+        let text = fs::read_to_string(&config)
+            .map_err(|error| CacheError::io("read", &config, error))?;
+        let warnings = Config::parse(&text)
+            .check(self.requested, &self.tree.src())
+            .map_err(|error: ConfigError| KernelError::from(error))?;
+        memory.configured = Some(inputs);
+        memory.warnings.clone_from(&warnings);
+        self.objects.remember(&memory)?;
+        Ok(warnings)
+    }
+
+    fn compile(&self) -> Result<(), KernelError> {
+        self.progress.event(Event::Stage {
+            stage: Stage::Compile,
+            detail: self.name,
+        });
+        let mut memory = self.objects.memory();
+        let cold = !self.objects.path().join("vmlinux").is_file();
+        let shared = self.cache.part(Part::Trees).join(".cold-steps");
+        let total = if cold {
+            let last = || fs::read_to_string(&shared).ok()?.trim().parse().ok();
+            memory.cold_steps.or_else(last)
+        } else {
+            memory.warm_steps
+        };
+        let mut steps = Steps::default();
+        let mut told = 0;
+        let wants_lines = self.progress.wants_lines();
+        self.make(
+            &["vmlinux"],
+            &format!("compiling {}", self.name),
+            self.deadline,
+            None,
+            &mut |event| match event {
+                Told::Line(line) => {
+                    steps.take(line);
+                    if wants_lines {
+                        self.progress.event(Event::Line(line));
+                    }
+                }
+                Told::Tick if steps.done != told => {
+                    told = steps.done;
+                    self.progress.event(Event::Count {
+                        stage: Stage::Compile,
+                        done: steps.done,
+                        total,
+                    });
+                }
+                Told::Tick => {}
+            },
+        )?;
+        if cold {
+            memory.cold_steps = Some(steps.done);
+            // An estimate for the next source's first build; nothing depends on it.
+            let _ = fs::write(&shared, steps.done.to_string());
+        } else {
+            memory.warm_steps = Some(steps.done);
+        }
+        Ok(self.objects.remember(&memory)?)
+    }
+
+    /// Runs `make` in the object tree.
+    fn make(
+        &self,
+        targets: &[&str],
+        what: &str,
+        deadline: Duration,
+        preset: Option<&Path>,
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<(), KernelError> {
+        let mut command = self.tools.command("make");
+        let compiler = &self.toolchain.cc;
+        let cc = if self.ccache {
+            format!("ccache {compiler}")
+        } else {
+            compiler.clone()
+        };
+        let scratch = self.tree.scratch();
+        fs::create_dir_all(&scratch).map_err(|error| CacheError::io("make", &scratch, error))?;
+        command
+            // Compilers' temporary files, which a kill leaves behind, are swept there.
+            .env("TMPDIR", &scratch)
+            .envs(VARIABLES)
+            .arg("-C")
+            .arg(self.tree.src())
+            .arg(format!("O={}", self.objects.path().display()))
+            .arg(format!("-j{}", self.jobs))
+            .arg(format!("CC={cc}"))
+            .arg(format!("HOSTCC={cc}"))
+            .args(VARIABLES.map(|(name, value)| format!("{name}={value}")))
+            .args(targets);
+        let mut _ccache = None;
+        if self.ccache {
+            _ccache = Some(self.use_ccache(&mut command)?);
+        }
+        if let Some(preset) = preset {
+            command.env("KCONFIG_ALLCONFIG", preset);
+        }
+        self.objects.begin()?;
+        let start = Instant::now();
+        let ended = Job {
+            command,
+            what: what.to_owned(),
+            log: self.log,
+            lock: Some(self.lock),
+            deadline,
+            cancel: self.cancel,
+        }
+        .run(tell)
+        .map_err(BuildError::from)?;
+        if ended.status.success() {
+            self.objects.end()?;
+            return Ok(());
+        }
+        let failure = log::failure(self.log, ended.log_from);
+        let (what, lines, log) = (what.to_owned(), failure.lines, self.log.to_owned());
+        if process::was_killed(ended.status) {
+            // The marker stays: what it wrote is not trusted.
+            let seconds = start.elapsed().as_secs();
+            return Err(BuildError::Killed {
+                what: format!("{what} (make was ended by a signal after {seconds} s)"),
+                jobs: self.jobs,
+                lines,
+                log,
+            }
+            .into());
+        }
+        match failure.cause {
+            Cause::Full => {
+                return Err(CacheError::Full {
+                    action: "compile in",
+                    path: self.objects.path(),
+                }
+                .into());
+            }
+            Cause::Killed => {
+                let jobs = self.jobs;
+                return Err(BuildError::Killed {
+                    what,
+                    jobs,
+                    lines,
+                    log,
+                }
+                .into());
+            }
+            Cause::Source | Cause::Language => self.objects.end()?,
+        }
+        Err(match failure.cause {
+            Cause::Language => BuildError::Language {
+                what,
+                compiler: self.toolchain.compiler.clone(),
+                version: crate::source::kernel_version(&self.tree.src())
+                    .unwrap_or_else(|| "of this source".to_owned()),
+                lines,
+                log,
+            },
+            _ => BuildError::Compile { what, lines, log },
+        }
+        .into())
+    }
+
+    /// Lets the compiler's cache live in ours, untouched by the user's settings.
+    fn use_ccache(&self, command: &mut std::process::Command) -> Result<EntryLock, CacheError> {
+        let folder = self.cache.entry(Part::Tools, "ccache");
+        fs::create_dir_all(&folder).map_err(|error| CacheError::io("make", &folder, error))?;
+        let lock = folder.join("lock");
+        if !lock.exists() {
+            fs::write(&lock, "").map_err(|error| CacheError::io("write", &lock, error))?;
+        }
+        command
+            .env("CCACHE_DIR", &folder)
+            .env("CCACHE_CONFIGPATH", "/dev/null")
+            .env("CCACHE_COMPILERCHECK", "content");
+        let wait = Wait {
+            deadline: CONFIG_DEADLINE,
+            cancel: self.cancel,
+            told: &|_| {},
+        };
+        self.cache
+            .read(Part::Tools, "ccache", &wait)?
+            .ok_or(CacheError::Damaged {
+                path: folder,
+                why: "its lock file vanishes".to_owned(),
+            })
+    }
+}

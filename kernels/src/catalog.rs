@@ -1,0 +1,372 @@
+//! The catalog: the definitions of one folder, and what a word of the command line
+//! means by them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::definition::{Definition, DefinitionError, Start};
+use crate::error::KernelError;
+use crate::image;
+use crate::spelling;
+use crate::wanted::{Direction, Fragment, Origin, Patch, Recipe, Source, Wanted, file_name};
+
+/// The kernel whose configuration a plain source directory is built with.
+pub const CONFIG_OF_DIRECTORIES: &str = "linux-6.12";
+
+/// The definitions of one folder, with their `fragments` and `patches`.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    folder: PathBuf,
+    definitions: BTreeMap<String, Definition>,
+}
+
+/// Why a word names no kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum WordError {
+    /// The folder cannot be read.
+    #[error("cannot read the kernel definitions in {path:?}")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no such thing.
+    #[error(
+        "{word:?} is no kernel: neither a file or folder in {cwd:?} nor one of {known}{hint}"
+    )]
+    Unknown {
+        /// The word.
+        word: String,
+        /// Where paths were looked for.
+        cwd: PathBuf,
+        /// The names that exist.
+        known: String,
+        /// The nearest one, as a sentence.
+        hint: String,
+    },
+    /// A folder that holds no kernel source.
+    #[error(
+        "{path:?} is no kernel source: it has no {missing}; a folder of a kernel's source, a \
+         definition (.yaml), a vmlinux or a bzImage is expected"
+    )]
+    Folderless {
+        /// The folder.
+        path: PathBuf,
+        /// What was looked for.
+        missing: &'static str,
+    },
+    /// A patch after a `+` is not there.
+    #[error("the patch {patch:?} in {word:?} is not there (looked for in {cwd:?})")]
+    Patch {
+        /// The word.
+        word: String,
+        /// The patch's part of it.
+        patch: String,
+        /// Where it was looked for.
+        cwd: PathBuf,
+    },
+    /// A patch on top of an image.
+    #[error("{word:?} puts a patch on an image: only a kernel that is built can be patched")]
+    PatchedImage {
+        /// The word.
+        word: String,
+    },
+    /// A file of a kernel cannot be read.
+    #[error("cannot read {path:?}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Catalog {
+    /// Reads all definitions of a folder.
+    pub fn load(folder: &Path) -> Result<Self, KernelError> {
+        let fault = |source| WordError::Folder {
+            path: folder.to_owned(),
+            source,
+        };
+        let mut definitions = BTreeMap::new();
+        for item in fs::read_dir(folder).map_err(fault)? {
+            let path = item.map_err(fault)?.path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                let definition = Definition::read(&path)?;
+                definitions.insert(definition.name.clone(), definition);
+            }
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            definitions,
+        })
+    }
+
+    /// The definitions, by name.
+    pub fn definitions(&self) -> impl Iterator<Item = &Definition> {
+        self.definitions.values()
+    }
+
+    /// The kernels of the default test matrix, by name.
+    pub fn matrix(&self) -> Result<Vec<Wanted>, KernelError> {
+        self.definitions()
+            .filter(|definition| definition.matrix)
+            .map(|definition| self.wanted(definition))
+            .collect()
+    }
+
+    /// What a word means: a name, a path (of a definition, an image or a source
+    /// directory), or one of these with `+PATCH` after it, once or more. Paths are
+    /// relative to `cwd`.
+    pub fn resolve(&self, word: &str, cwd: &Path) -> Result<Wanted, KernelError> {
+        let pieces: Vec<&str> = word.split('+').collect();
+        // The longest beginning that exists is the kernel, so that a file whose own
+        // name has a `+` wins.
+        let kernel = (1..=pieces.len()).rev().find_map(|count| {
+            let beginning = pieces[..count].join("+");
+            let exists = !beginning.is_empty()
+                && (self.definitions.contains_key(&beginning) || cwd.join(&beginning).exists());
+            exists.then_some((beginning, count))
+        });
+        let Some((beginning, count)) = kernel else {
+            return Err(self.unknown(pieces[0], cwd).into());
+        };
+        let mut wanted = self.kernel(&beginning, cwd)?;
+        let mut rest = &pieces[count..];
+        while !rest.is_empty() {
+            let patch = (1..=rest.len()).rev().find_map(|count| {
+                let name = rest[..count].join("+");
+                let path = cwd.join(&name);
+                (!name.is_empty() && path.is_file()).then_some((path, count))
+            });
+            let Some((path, count)) = patch else {
+                return Err(WordError::Patch {
+                    word: word.to_owned(),
+                    patch: rest.join("+"),
+                    cwd: cwd.to_owned(),
+                }
+                .into());
+            };
+            let Origin::Recipe(recipe) = &mut wanted.origin else {
+                return Err(WordError::PatchedImage {
+                    word: word.to_owned(),
+                }
+                .into());
+            };
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            wanted.name = format!("{}+{stem}", wanted.name);
+            // What a kernel with somebody's patch should do is the scenarios' to say.
+            wanted.expected.clear();
+            recipe.patches.push(read_patch(path, Direction::Apply)?);
+            rest = &rest[count..];
+        }
+        Ok(wanted)
+    }
+
+    fn kernel(&self, word: &str, cwd: &Path) -> Result<Wanted, KernelError> {
+        if let Some(definition) = self.definitions.get(word) {
+            return self.wanted(definition);
+        }
+        let path = cwd.join(word);
+        if path.is_dir() {
+            return self.directory(&path);
+        }
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            return self.wanted(&Definition::read(&path)?);
+        }
+        image::inspect(&path)?;
+        let name = file_name(&path);
+        Ok(Wanted {
+            name,
+            origin: Origin::Image(path),
+            expected: BTreeMap::new(),
+        })
+    }
+
+    fn directory(&self, path: &Path) -> Result<Wanted, KernelError> {
+        for missing in ["Makefile", "Kconfig"] {
+            if !path.join(missing).is_file() {
+                return Err(WordError::Folderless {
+                    path: path.to_owned(),
+                    missing,
+                }
+                .into());
+            }
+        }
+        let config = self
+            .definitions
+            .get(CONFIG_OF_DIRECTORIES)
+            .ok_or_else(|| self.unknown(CONFIG_OF_DIRECTORIES, &self.folder))?;
+        let Origin::Recipe(recipe) = self.wanted(config)?.origin else {
+            return Err(self.unknown(CONFIG_OF_DIRECTORIES, &self.folder).into());
+        };
+        let path = path.canonicalize().map_err(|source| WordError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Wanted {
+            name: file_name(&path),
+            origin: Origin::Recipe(Recipe {
+                source: Source::Directory(path),
+                patches: Vec::new(),
+                fragments: recipe.fragments,
+            }),
+            expected: BTreeMap::new(),
+        })
+    }
+
+    fn unknown(&self, word: &str, cwd: &Path) -> WordError {
+        let names = || self.definitions.keys().map(String::as_str);
+        WordError::Unknown {
+            word: word.to_owned(),
+            cwd: cwd.to_owned(),
+            known: names().collect::<Vec<_>>().join(", "),
+            hint: spelling::nearest(word, names())
+                .map(|name| format!("; did you mean {name:?}?"))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// What a definition stands for, its base included.
+    pub fn wanted(&self, definition: &Definition) -> Result<Wanted, KernelError> {
+        let mut trail = vec![definition];
+        let source = loop {
+            let last = trail[trail.len() - 1];
+            match &last.start {
+                Start::Source(source) => break source.clone(),
+                Start::Base(name) => {
+                    let Some(base) = self.definitions.get(name) else {
+                        let names = || self.definitions.keys().map(String::as_str);
+                        let hint = spelling::nearest(name, names())
+                            .map(|name| format!("; did you mean {name:?}?"))
+                            .unwrap_or_default();
+                        let known = names().collect::<Vec<_>>().join(", ");
+                        return Err(last
+                            .fault(
+                                name,
+                                format!("the base {name:?} is none of {known}{hint}"),
+                            )
+                            .into());
+                    };
+                    if trail.iter().any(|known| known.path == base.path) {
+                        return Err(last
+                            .fault(name, format!("the base {name:?} leads back to this kernel"))
+                            .into());
+                    }
+                    trail.push(base);
+                }
+            }
+        };
+        let first = trail[trail.len() - 1];
+        let source = match source {
+            Source::Directory(path) => {
+                let path = beside(first, &path);
+                Source::Directory(path.canonicalize().map_err(|error| {
+                    let shown = path.display();
+                    first.fault("directory", format!("the directory {shown}: {error}"))
+                })?)
+            }
+            source => source,
+        };
+        let mut recipe = Recipe {
+            source,
+            patches: Vec::new(),
+            fragments: Vec::new(),
+        };
+        let mut expected = BTreeMap::new();
+        for definition in trail.into_iter().rev() {
+            for (names, direction) in [
+                (&definition.revert, Direction::Revert),
+                (&definition.apply, Direction::Apply),
+            ] {
+                for name in names {
+                    let path = self.find(definition, name, "patches", "")?;
+                    recipe.patches.push(read_patch(path, direction)?);
+                }
+            }
+            for name in &definition.config {
+                let path = self.find(definition, name, "fragments", ".config")?;
+                recipe.fragments.push(Fragment {
+                    name: name.clone(),
+                    text: read_text(definition, name, &path)?,
+                });
+            }
+            if !definition.set.is_empty() {
+                recipe.fragments.push(Fragment {
+                    name: format!("{} (set)", definition.name),
+                    text: definition
+                        .set
+                        .iter()
+                        .map(|(option, value)| match value.as_str() {
+                            "n" => format!("# {option} is not set\n"),
+                            value => format!("{option}={value}\n"),
+                        })
+                        .collect(),
+                });
+            }
+            expected.extend(definition.expected.clone());
+        }
+        Ok(Wanted {
+            name: definition.name.clone(),
+            origin: Origin::Recipe(recipe),
+            expected,
+        })
+    }
+
+    /// A file that a definition names: beside it, or in the catalog's folder of such.
+    fn find(
+        &self,
+        definition: &Definition,
+        name: &str,
+        folder: &str,
+        suffix: &str,
+    ) -> Result<PathBuf, DefinitionError> {
+        let own = beside(definition, Path::new(name));
+        let shipped = self.folder.join(folder).join(format!("{name}{suffix}"));
+        if let Some(path) = [&own, &shipped].into_iter().find(|path| path.is_file()) {
+            return Ok(path.clone());
+        }
+        Err(definition.fault(
+            name,
+            format!(
+                "{name:?} is not there: looked for {} and {}",
+                own.display(),
+                shipped.display()
+            ),
+        ))
+    }
+}
+
+fn beside(definition: &Definition, path: &Path) -> PathBuf {
+    definition
+        .path
+        .parent()
+        .unwrap_or(Path::new(""))
+        .join(path)
+}
+
+fn read_patch(path: PathBuf, direction: Direction) -> Result<Patch, WordError> {
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Patch {
+            path,
+            bytes,
+            direction,
+        }),
+        Err(source) => Err(WordError::Read { path, source }),
+    }
+}
+
+fn read_text(
+    definition: &Definition,
+    name: &str,
+    path: &Path,
+) -> Result<String, DefinitionError> {
+    fs::read_to_string(path).map_err(|error| {
+        definition.fault(name, format!("{} cannot be read: {error}", path.display()))
+    })
+}

@@ -1,0 +1,323 @@
+//! Kernel configurations: what was asked for, and whether it was granted.
+//!
+//! Kconfig drops without a word what its dependencies do not allow. Each option that
+//! a fragment names is therefore looked up in the final configuration.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::cache::CacheError;
+use crate::definition::is_option;
+use crate::error::Class;
+use crate::kconfig;
+use crate::wanted::Fragment;
+
+/// What the guest contract needs of a kernel, whoever built it: without one of these
+/// a guest does not boot, does not speak, or has nothing to count.
+pub const REQUIRED: &[(&str, &str)] = &[
+    ("CONFIG_64BIT", "the agent is a 64-bit program"),
+    ("CONFIG_SMP", "guests have several CPUs"),
+    ("CONFIG_BINFMT_ELF", "the agent is an ELF program"),
+    ("CONFIG_BLK_DEV_INITRD", "the agent comes in an initramfs"),
+    ("CONFIG_ACPI", "QEMU describes nodes and CPUs by ACPI"),
+    ("CONFIG_PCI", "devices are found by PCI"),
+    ("CONFIG_SERIAL_8250", "the guest speaks on UARTs"),
+    ("CONFIG_SERIAL_8250_CONSOLE", "the console is a UART"),
+    ("CONFIG_PRINTK", "trouble is read from the console"),
+    ("CONFIG_PROC_FS", "counters are read from /proc"),
+    ("CONFIG_PROC_SYSCTL", "knobs are in /proc/sys"),
+    ("CONFIG_SYSFS", "nodes are described in /sys"),
+    ("CONFIG_DEVTMPFS", "the agent opens the UARTs in /dev"),
+    ("CONFIG_DEBUG_FS", "the scan knobs are in debugfs"),
+    ("CONFIG_NUMA", "it is the subject"),
+    ("CONFIG_ACPI_NUMA", "nodes are described by ACPI"),
+    ("CONFIG_NUMA_BALANCING", "it is the subject"),
+    ("CONFIG_CGROUPS", "tasks are put into control groups"),
+    ("CONFIG_CPUSETS", "tasks are bound to memory nodes by cpusets"),
+    ("CONFIG_MEMCG", "counters of a control group are in memory.stat"),
+    ("CONFIG_VM_EVENT_COUNTERS", "counters are in /proc/vmstat"),
+    ("CONFIG_SCHED_DEBUG", "numa_scan_seq is in /proc/PID/sched"),
+    ("CONFIG_FW_CFG_SYSFS", "the plan comes in by fw_cfg"),
+];
+
+/// Why a configuration is not the one asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A fragment's line is no option.
+    #[error(
+        "{fragment}:{line}: {text:?} is neither `CONFIG_X=value` nor `# CONFIG_X is not set`"
+    )]
+    Syntax {
+        /// The fragment.
+        fragment: String,
+        /// The line, from 1.
+        line: usize,
+        /// The line's text.
+        text: String,
+    },
+    /// Options were not granted.
+    #[error("the kernel's configuration is not the one asked for:{}", list(refused))]
+    Refused {
+        /// Each of them.
+        refused: Vec<Refused>,
+    },
+    /// A file could not be read or written.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+impl ConfigError {
+    /// Whose fault it is.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Cache(error) => error.class(),
+            _ => Class::Input,
+        }
+    }
+}
+
+/// An option that exists but is not what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Its name.
+    pub option: String,
+    /// What was asked for: a value, or `n`.
+    pub asked: String,
+    /// What it is: a value, or `n`.
+    pub got: String,
+    /// The fragment and line that asks for it.
+    pub origin: String,
+    /// Its dependencies in this source, with their values.
+    pub because: String,
+}
+
+fn list(refused: &[Refused]) -> String {
+    use fmt::Write as _;
+    let mut text = String::new();
+    for item in refused {
+        let Refused {
+            option,
+            asked,
+            got,
+            origin,
+            because,
+        } = item;
+        let dropped = match got.as_str() {
+            "n" => "exists but was dropped".to_owned(),
+            got => format!("became {got}"),
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  {option}={asked} ({origin}) {dropped}{because}");
+    }
+    text
+}
+
+/// The options of some fragments, the last mention of each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Requested {
+    options: BTreeMap<String, (String, String)>,
+}
+
+impl Requested {
+    /// Reads fragments; later ones win.
+    pub fn read(fragments: &[Fragment]) -> Result<Self, ConfigError> {
+        let mut requested = Self::default();
+        for fragment in fragments {
+            for (index, text) in fragment.text.lines().enumerate() {
+                let line = index + 1;
+                let text = text.trim_end();
+                let unset = text
+                    .strip_prefix("# ")
+                    .and_then(|rest| rest.strip_suffix(" is not set"));
+                let (option, value) = match (unset, text.split_once('=')) {
+                    (Some(option), _) => (option, "n"),
+                    (None, _) if text.is_empty() || text.starts_with('#') => continue,
+                    (None, Some((option, value))) if !value.is_empty() => (option, value),
+                    _ => ("", ""),
+                };
+                if !is_option(option) {
+                    return Err(ConfigError::Syntax {
+                        fragment: fragment.name.clone(),
+                        line,
+                        text: text.chars().take(200).collect(),
+                    });
+                }
+                let origin = format!("{}:{line}", fragment.name);
+                requested
+                    .options
+                    .insert(option.to_owned(), (value.to_owned(), origin));
+            }
+        }
+        Ok(requested)
+    }
+
+    /// One fragment with all of it, sorted by option: the same request is the same
+    /// text, however it is split into fragments.
+    pub fn text(&self) -> String {
+        self.options
+            .iter()
+            .map(|(option, (value, _))| match value.as_str() {
+                "n" => format!("# {option} is not set\n"),
+                value => format!("{option}={value}\n"),
+            })
+            .collect()
+    }
+}
+
+/// A final configuration (`.config`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Config {
+    values: BTreeMap<String, String>,
+    named: BTreeMap<String, ()>,
+}
+
+impl Config {
+    /// Reads the text of a `.config` file. Lines that are no options are passed over.
+    pub fn parse(text: &str) -> Self {
+        let mut config = Self::default();
+        for line in text.lines() {
+            if let Some(option) = line
+                .strip_prefix("# ")
+                .and_then(|rest| rest.strip_suffix(" is not set"))
+            {
+                config.named.insert(option.to_owned(), ());
+            } else if let Some((option, value)) = line.split_once('=')
+                && is_option(option)
+            {
+                config.values.insert(option.to_owned(), value.to_owned());
+            }
+        }
+        config
+    }
+
+    /// An option's value as it stands in the file (texts with their quotes); `None` if
+    /// it is not set.
+    pub fn value(&self, option: &str) -> Option<&str> {
+        self.values.get(option).map(String::as_str)
+    }
+
+    /// Which of [`REQUIRED`] it lacks, with the reason of each.
+    pub fn lacks(&self) -> Vec<(&'static str, &'static str)> {
+        REQUIRED
+            .iter()
+            .filter(|(option, _)| self.value(option) != Some("y"))
+            .copied()
+            .collect()
+    }
+
+    /// Checks that all that was asked for was granted. Returns the options that do not
+    /// exist in this version of the source, as warnings.
+    pub(crate) fn check(
+        &self,
+        requested: &Requested,
+        source: &Path,
+    ) -> Result<Vec<String>, ConfigError> {
+        let differing: Vec<_> = requested
+            .options
+            .iter()
+            .filter_map(|(option, (asked, origin))| {
+                let got = self.value(option).unwrap_or("n");
+                (!same(asked, got)).then_some((option, asked, origin, got))
+            })
+            .collect();
+        // An option that is asked to be off and does not exist is off.
+        if differing.is_empty() {
+            return Ok(Vec::new());
+        }
+        let symbols = kconfig::Symbols::find(
+            source,
+            differing.iter().map(|(option, ..)| option.as_str()),
+        )?;
+        let mut warnings = Vec::new();
+        let mut refused = Vec::new();
+        for (option, asked, origin, got) in differing {
+            let known = got != "n" || self.named.contains_key(option);
+            match symbols.get(option) {
+                None if !known => warnings.push(format!(
+                    "{option} ({origin}) does not exist in this version of the source"
+                )),
+                symbol => refused.push(Refused {
+                    option: option.clone(),
+                    asked: asked.clone(),
+                    got: got.to_owned(),
+                    origin: origin.clone(),
+                    because: symbol.map_or_else(String::new, |symbol| symbol.explain(self)),
+                }),
+            }
+        }
+        if refused.is_empty() {
+            Ok(warnings)
+        } else {
+            Err(ConfigError::Refused { refused })
+        }
+    }
+}
+
+/// Whether two values mean the same: Kconfig writes hexadecimal numbers its own way,
+/// and an empty text may stand without quotes.
+fn same(asked: &str, got: &str) -> bool {
+    let number = |text: &str| {
+        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+        u64::from_str_radix(digits, 16).ok()
+    };
+    asked == got || (number(asked).is_some() && number(asked) == number(got))
+}
+
+/// The configuration that belongs to an image that somebody else built, if it lies
+/// where kernels' builds and distributions put it.
+pub(crate) fn beside_image(image: &Path, release: Option<&str>) -> Option<PathBuf> {
+    let folder = image.parent()?;
+    let mut places = vec![folder.join(".config")];
+    if let Some(release) = release {
+        places.push(folder.join(format!("config-{release}")));
+    }
+    // O/arch/x86/boot/bzImage
+    places.extend(folder.ancestors().nth(3).map(|root| root.join(".config")));
+    places.into_iter().find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(name: &str, text: &str) -> Fragment {
+        Fragment {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn later_fragments_win_and_splitting_changes_nothing() {
+        let split = Requested::read(&[
+            fragment("a", "CONFIG_A=y\nCONFIG_B=64\n# a comment\n"),
+            fragment("b", "# CONFIG_A is not set\nCONFIG_C=\"\"\n"),
+        ])
+        .unwrap();
+        let whole = Requested::read(&[fragment(
+            "c",
+            "CONFIG_C=\"\"\nCONFIG_B=64\n# CONFIG_A is not set\n",
+        )])
+        .unwrap();
+        assert_eq!(split.text(), whole.text());
+        assert_eq!(split.text(), "# CONFIG_A is not set\nCONFIG_B=64\nCONFIG_C=\"\"\n");
+    }
+
+    #[test]
+    fn a_line_that_is_no_option_is_told_with_its_place() {
+        for (text, line) in [("CONFIG_A=y\nCONFIG_B\n", 2), ("CONFIG_A=\n", 1), ("A=y\n", 1)] {
+            let error = Requested::read(&[fragment("guest", text)]).unwrap_err();
+            assert!(
+                error.to_string().starts_with(&format!("guest:{line}: ")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn hexadecimal_numbers_are_compared_as_numbers() {
+        assert!(same("0x1000000", "0x01000000"));
+        assert!(!same("0x10", "16"));
+    }
+}

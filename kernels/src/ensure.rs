@@ -1,0 +1,470 @@
+//! Getting a kernel: from the store if it is there, else by building it.
+//!
+//! This is the order of the stages and nothing else; each of them is a module.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::build::{Build, BuildError, Built, RECIPE, VARIABLES};
+use crate::cache::{Cache, CacheError, Part, Wait};
+use crate::config::{self, Requested};
+use crate::digest::{Digest, Digester};
+use crate::error::KernelError;
+use crate::image;
+use crate::kconfig;
+use crate::objects::{self, Objects};
+use crate::patch;
+use crate::process::Job;
+use crate::progress::{Event, Progress, Stage};
+use crate::source::{Getting, Identity, Opened};
+use crate::store::{self, Found, Kernel, Manifest, PatchRecord, Provenance, SCHEMA};
+use crate::toolchain::{Toolbox, Toolchain};
+use crate::tree::{Content, SourceTree};
+use crate::wanted::{Origin, Recipe, Wanted, file_name};
+
+/// How kernels are built. None of it decides what they are, but for the compiler.
+#[derive(Debug, Clone)]
+pub struct BuildOptions {
+    /// How many compilers run at once; `None` chooses by CPUs and memory.
+    pub jobs: Option<usize>,
+    /// Whether ccache is used if it is installed.
+    pub ccache: bool,
+    /// The compiler's command, for instance `gcc` or `gcc-13`.
+    pub compiler: String,
+    /// Where tools are looked for; `None` is the caller's PATH.
+    pub path: Option<OsString>,
+    /// For one compilation.
+    pub build_deadline: Duration,
+    /// For fetching and unpacking a source.
+    pub fetch_deadline: Duration,
+    /// For waiting while another process has what is needed.
+    pub wait_deadline: Duration,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        const MINUTE: Duration = Duration::from_secs(60);
+        Self {
+            jobs: None,
+            ccache: true,
+            compiler: "gcc".to_owned(),
+            path: None,
+            build_deadline: 90 * MINUTE,
+            fetch_deadline: 30 * MINUTE,
+            wait_deadline: 120 * MINUTE,
+        }
+    }
+}
+
+/// Memory that one compiler may need, in bytes.
+const MEMORY_PER_JOB: u64 = 512 * 1024 * 1024;
+
+/// Gets a kernel: from the store, or by building it. Blocks, also for minutes;
+/// `cancel` ends it within seconds, with everything that it started.
+pub fn ensure(
+    cache: &Cache,
+    wanted: &Wanted,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<Kernel, KernelError> {
+    cache.sweep()?;
+    let work = Work {
+        cache,
+        options,
+        progress,
+        cancel,
+        tools: Toolbox {
+            path: match &options.path {
+                Some(path) => path.clone(),
+                None => std::env::var_os("PATH").unwrap_or_default(),
+            },
+            compiler: options.compiler.clone(),
+        },
+    };
+    match &wanted.origin {
+        Origin::Image(path) => work.adopt(&wanted.name, path),
+        Origin::Recipe(recipe) => work.make(&wanted.name, recipe),
+    }
+}
+
+struct Work<'a> {
+    cache: &'a Cache,
+    options: &'a BuildOptions,
+    progress: &'a dyn Progress,
+    cancel: &'a AtomicBool,
+    tools: Toolbox,
+}
+
+impl Work<'_> {
+    /// Takes somebody else's image into the store, so that what is booted is what was
+    /// digested even if it is built anew meanwhile.
+    fn adopt(&self, name: &str, path: &Path) -> Result<Kernel, KernelError> {
+        let read = |error| CacheError::io("read", path, error);
+        let digest = Digest::of_file(path).map_err(read)?;
+        let beside = config::beside_image(path, image::inspect(path)?.release.as_deref());
+        let settings = match &beside {
+            Some(path) => fs::read(path).map_err(|error| CacheError::io("read", path, error))?,
+            None => Vec::new(),
+        };
+        let key = Digester::new()
+            .field("image", digest.to_string())
+            .field("config", &settings)
+            .finish();
+        let kernel = match self.find(&key, name)? {
+            Some(kernel) => kernel,
+            None => {
+                let entry = self.cache.temporary(Part::Kernels)?;
+                let copy = entry.path().join("copied");
+                store::copy(path, &copy)?;
+                // What was copied counts, should it have changed meanwhile.
+                let found = image::inspect(&copy)?;
+                let image_digest = Digest::of_file(&copy).map_err(read)?;
+                let place = entry.path().join(store::image_name(found.kind));
+                fs::rename(&copy, &place)
+                    .map_err(|error| CacheError::io("write", place, error))?;
+                if beside.is_some() {
+                    let place = entry.path().join(store::CONFIG);
+                    fs::write(&place, &settings)
+                        .map_err(|error| CacheError::io("write", place, error))?;
+                }
+                let key = Digester::new()
+                    .field("image", image_digest.to_string())
+                    .field("config", &settings)
+                    .finish();
+                let manifest = Manifest {
+                    schema: SCHEMA,
+                    name: name.to_owned(),
+                    key,
+                    kind: found.kind,
+                    image_digest,
+                    release: found.release.unwrap_or_else(|| "unknown".to_owned()),
+                    built: None,
+                    at: Timestamp::now(),
+                };
+                store::publish(self.cache, entry, &manifest, name)?
+            }
+        };
+        for (option, why) in kernel.lacks()? {
+            let warning = format!("{name} was built without {option}: {why}");
+            self.progress.event(Event::Warning(&warning));
+        }
+        Ok(kernel)
+    }
+
+    fn make(&self, name: &str, recipe: &Recipe) -> Result<Kernel, KernelError> {
+        let requested = Requested::read(&recipe.fragments)?;
+        self.tools.check_build(Path::new("/nonexistent"))?;
+        if !recipe.patches.is_empty() {
+            self.tools.check_patch()?;
+        }
+        let toolchain = self.tools.identify()?;
+        let getting = Getting {
+            cache: self.cache,
+            tools: &self.tools,
+            progress: self.progress,
+            cancel: self.cancel,
+            fetch_deadline: self.options.fetch_deadline,
+            wait_deadline: self.options.wait_deadline,
+        };
+        let (identity, opened) = getting.identify(&recipe.source)?;
+        let key = key(&identity, recipe, &requested, &toolchain);
+        if let Some(kernel) = self.find(&key, name)? {
+            return Ok(kernel);
+        }
+        let opened = match opened {
+            Some(opened) => opened,
+            None => getting.open(&recipe.source)?,
+        };
+        // The lock may have been another process's until now, which built the same;
+        // and the source may be another than before, if it was pruned meanwhile.
+        let key = self::key(&opened.identity, recipe, &requested, &toolchain);
+        if let Some(kernel) = self.find(&key, name)? {
+            return Ok(kernel);
+        }
+        self.tools.check_build(&opened.tree.src())?;
+        self.build(name, recipe, &requested, toolchain, &opened, key)
+    }
+
+    fn build(
+        &self,
+        name: &str,
+        recipe: &Recipe,
+        requested: &Requested,
+        toolchain: Toolchain,
+        opened: &Opened,
+        key: Digest,
+    ) -> Result<Kernel, KernelError> {
+        let start = Instant::now();
+        let Opened {
+            identity,
+            tree,
+            lock,
+        } = opened;
+        if objects::distrust_future(lock.entry())? {
+            self.progress.event(Event::Note(
+                "the clock was set back since the last build: everything is compiled again",
+            ));
+        }
+        let files = self.patch(recipe, tree)?;
+        let ccache = self.options.ccache && self.tools.has_ccache();
+        let mut shape = Digester::new();
+        shape
+            .field("options", requested.text())
+            .field("compiler", &toolchain.compiler)
+            .field("cc", &toolchain.cc)
+            .field("linker", &toolchain.linker)
+            .field("ccache", [u8::from(ccache)]);
+        if let Some(headers) = identity.headers {
+            shape.field("headers", headers.to_string());
+        }
+        for name in hiding_headers(tree, &files)? {
+            shape.field("header", name);
+        }
+        let objects = Objects::of(lock.entry(), &shape.finish().short());
+        let logs = self.cache.part(Part::Logs);
+        let log = logs.join(format!("build-{}-{}.log", plain(name), key.short()));
+        let build = Build {
+            cache: self.cache,
+            name,
+            tree,
+            lock,
+            objects: &objects,
+            requested,
+            kconfig: kconfig::digest(&tree.src())?,
+            tools: &self.tools,
+            toolchain: &toolchain,
+            ccache,
+            jobs: self.options.jobs.unwrap_or_else(jobs).max(1),
+            deadline: self.options.build_deadline,
+            log: &log,
+            progress: self.progress,
+            cancel: self.cancel,
+        };
+        let built = build.run()?;
+        self.progress.event(Event::Stage {
+            stage: Stage::Store,
+            detail: name,
+        });
+        let entry = self.cache.temporary(Part::Kernels)?;
+        let image = entry.path().join(store::image_name(image::Kind::Vmlinux));
+        self.strip(&build, &built, &image)?;
+        store::copy(&built.system_map, &entry.path().join(store::SYSTEM_MAP))?;
+        store::copy(&built.config, &entry.path().join(store::CONFIG))?;
+        store::copy(&log, &entry.path().join(store::LOG))?;
+        let read = |path: &Path| {
+            Digest::of_file(path).map_err(|error| CacheError::io("read", path, error))
+        };
+        let manifest = Manifest {
+            schema: SCHEMA,
+            name: name.to_owned(),
+            key,
+            kind: image::inspect(&image)?.kind,
+            image_digest: read(&image)?,
+            release: built.release,
+            built: Some(Provenance {
+                source: identity.clone(),
+                patches: recipe
+                    .patches
+                    .iter()
+                    .map(|patch| PatchRecord {
+                        name: patch.name(),
+                        digest: patch.digest(),
+                        direction: patch.direction,
+                    })
+                    .collect(),
+                requested: Digest::of(requested.text().as_bytes()),
+                config: read(&built.config)?,
+                warnings: built.warnings,
+                toolchain,
+                variables: VARIABLES
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect(),
+                ccache,
+                seconds: start.elapsed().as_secs_f64(),
+            }),
+            at: Timestamp::now(),
+        };
+        let kernel = store::publish(self.cache, entry, &manifest, name)?;
+        // It is in the entry now.
+        let _ = fs::remove_file(&log);
+        Ok(kernel)
+    }
+
+    fn patch(
+        &self,
+        recipe: &Recipe,
+        tree: &SourceTree,
+    ) -> Result<BTreeMap<String, Content>, KernelError> {
+        if !recipe.patches.is_empty() {
+            let names: Vec<String> = recipe.patches.iter().map(|patch| patch.name()).collect();
+            self.progress.event(Event::Stage {
+                stage: Stage::Patch,
+                detail: &names.join(", "),
+            });
+        }
+        let scratch = tree.scratch().join("patch");
+        let outcome = patch::work_out(
+            tree,
+            &recipe.patches,
+            &scratch,
+            &self.tools.path,
+            self.cancel,
+        )?;
+        for note in &outcome.notes {
+            self.progress.event(Event::Note(note));
+        }
+        tree.bring_to(&outcome.files)?;
+        Ok(outcome.files)
+    }
+
+    /// Removes what does not decide how the image runs: symbols, of which `System.map`
+    /// has the ones that are looked at.
+    fn strip(&self, build: &Build<'_>, built: &Built, image: &Path) -> Result<(), KernelError> {
+        let mut command = self.tools.command("strip");
+        command
+            .arg("--strip-all")
+            .arg("-o")
+            .arg(image)
+            .arg(&built.vmlinux);
+        let what = format!("stripping {}", build.name);
+        let ended = Job {
+            command,
+            what: what.clone(),
+            log: build.log,
+            lock: Some(build.lock),
+            deadline: Duration::from_secs(300),
+            cancel: self.cancel,
+        }
+        .run(&mut |_| {})
+        .map_err(BuildError::from)?;
+        if ended.status.success() && image.is_file() {
+            return Ok(());
+        }
+        let failure = crate::log::failure(build.log, ended.log_from);
+        if failure.cause == crate::log::Cause::Full {
+            return Err(CacheError::Full {
+                action: "write",
+                path: image.to_owned(),
+            }
+            .into());
+        }
+        Err(BuildError::Compile {
+            what,
+            lines: failure.lines,
+            log: build.log.to_owned(),
+        }
+        .into())
+    }
+
+    /// Looks a kernel up; a damaged one is told and taken out of the way.
+    fn find(&self, key: &Digest, name: &str) -> Result<Option<Kernel>, CacheError> {
+        let wait = Wait {
+            deadline: self.options.wait_deadline,
+            cancel: self.cancel,
+            told: &|holder| {
+                let note = format!("waiting for the kernel {name}, which {holder} uses");
+                self.progress.event(Event::Note(&note));
+            },
+        };
+        match store::find(self.cache, key, name, &wait)? {
+            Found::Kernel(kernel) => Ok(Some(*kernel)),
+            Found::Nothing => Ok(None),
+            Found::Damaged(why) => {
+                let warning =
+                    format!("the kernel {name} in the cache is damaged ({why}): it is made again");
+                self.progress.event(Event::Warning(&warning));
+                self.cache
+                    .remove(&self.cache.entry(Part::Kernels, &key.to_string()))?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The digest of everything that decides a kernel's bytes.
+fn key(
+    source: &Identity,
+    recipe: &Recipe,
+    requested: &Requested,
+    toolchain: &Toolchain,
+) -> Digest {
+    let mut digester = Digester::new();
+    digester
+        .field("recipe", RECIPE)
+        .field("source", source.digest.to_string())
+        .field("options", requested.text())
+        .field("compiler", &toolchain.compiler)
+        .field("linker", &toolchain.linker);
+    for (name, value) in VARIABLES {
+        digester.field(name, value);
+    }
+    for patch in &recipe.patches {
+        let direction = match patch.direction {
+            crate::wanted::Direction::Apply => "apply",
+            crate::wanted::Direction::Revert => "revert",
+        };
+        digester.field(direction, patch.digest().to_string());
+    }
+    digester.finish()
+}
+
+/// Headers that the patches add or remove, and of whose name there are others: those
+/// compiled before may have included another one, which `make` cannot know.
+fn hiding_headers(
+    tree: &SourceTree,
+    files: &BTreeMap<String, Content>,
+) -> Result<Vec<String>, CacheError> {
+    let mut names = Vec::new();
+    for (name, content) in files {
+        if !name.ends_with(".h") || tree.pristine(name)?.is_some() == content.is_some() {
+            continue;
+        }
+        if tree.has_other_named(name)? {
+            names.push(name.clone());
+        }
+    }
+    Ok(names)
+}
+
+fn plain(name: &str) -> String {
+    file_name(Path::new(name))
+        .chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() || "._-".contains(letter) {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .take(60)
+        .collect()
+}
+
+/// As many compilers as there are CPUs, and memory for.
+fn jobs() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = available_memory().unwrap_or(u64::MAX) / MEMORY_PER_JOB;
+    cpus.min(usize::try_from(memory).unwrap_or(usize::MAX)).max(1)
+}
+
+/// Memory that can be had, in bytes: the machine's, or this control group's.
+fn available_memory() -> Option<u64> {
+    let number = |path: &str| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let machine = text.lines().find_map(|line| {
+        let rest = line.strip_prefix("MemAvailable:")?;
+        rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    })? * 1024;
+    let group = number("/sys/fs/cgroup/memory.max")
+        .zip(number("/sys/fs/cgroup/memory.current"))
+        .map(|(limit, used)| limit.saturating_sub(used));
+    Some(group.map_or(machine, |group| group.min(machine)))
+}

@@ -1,0 +1,256 @@
+//! Kconfig text: whether an option exists, and what it depends on.
+//!
+//! It is read for messages only, line by line; what a configuration comes out as is
+//! for the kernel's own `conf` to say. Conditions of files that include others are
+//! not followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use crate::cache::CacheError;
+use crate::config::Config;
+use crate::digest::{Digest, Digester};
+
+/// What is known of some options.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols(BTreeMap<String, Symbol>);
+
+/// One option.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Symbol {
+    /// Expressions that must hold, the surrounding menus' included.
+    depends: Vec<String>,
+    /// Conditions of its prompts; an empty one is a prompt without condition.
+    prompts: Vec<String>,
+}
+
+/// Folders that have no Kconfig files of an x86 kernel.
+const PASSED_OVER: [&str; 6] = ["Documentation", "tools", ".git", "LICENSES", "samples", "tests"];
+
+impl Symbols {
+    /// Looks for `options` (with `CONFIG_`) in the Kconfig files of `source`.
+    pub(crate) fn find<'a>(
+        source: &Path,
+        options: impl Iterator<Item = &'a str>,
+    ) -> Result<Self, CacheError> {
+        let wanted: BTreeSet<&str> = options
+            .filter_map(|option| option.strip_prefix("CONFIG_"))
+            .collect();
+        let mut symbols = Self::default();
+        walk(source, source, &mut |text| read(text, &wanted, &mut symbols.0))?;
+        Ok(symbols)
+    }
+
+    pub(crate) fn get(&self, option: &str) -> Option<&Symbol> {
+        self.0.get(option.strip_prefix("CONFIG_")?)
+    }
+}
+
+/// The digest of all that decides what options mean: Kconfig files, and the scripts
+/// that they call.
+pub(crate) fn digest(source: &Path) -> Result<Digest, CacheError> {
+    let mut texts = Vec::new();
+    walk(source, source, &mut |text| texts.push(Digest::of(text.as_bytes())))?;
+    let scripts = source.join("scripts");
+    for item in fs::read_dir(&scripts).into_iter().flatten().flatten() {
+        let path = item.path();
+        if path.is_file() {
+            let text = fs::read(&path).map_err(|error| CacheError::io("read", path, error))?;
+            texts.push(Digest::of(&text));
+        }
+    }
+    // The order in which folders are listed means nothing.
+    texts.sort_unstable();
+    let mut digester = Digester::new();
+    for text in texts {
+        digester.field("text", text.to_string());
+    }
+    Ok(digester.finish())
+}
+
+impl Symbol {
+    /// Says what it depends on, with the values that these options have.
+    pub(crate) fn explain(&self, config: &Config) -> String {
+        let mut needs: Vec<&str> = self.depends.iter().map(String::as_str).collect();
+        if !self.prompts.iter().any(String::is_empty) {
+            needs.extend(self.prompts.iter().map(String::as_str));
+        }
+        needs.sort_unstable();
+        needs.dedup();
+        let mut values = BTreeMap::new();
+        for name in needs.iter().flat_map(|need| names(need)) {
+            let value = config.value(&format!("CONFIG_{name}")).unwrap_or("n");
+            values.insert(name, value);
+        }
+        let values: Vec<String> = values
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let free = if self.prompts.is_empty() {
+            "; it has no prompt: only other options can select it"
+        } else {
+            ""
+        };
+        match needs.as_slice() {
+            [] => format!(" (it has no dependencies{free})"),
+            needs => format!(
+                " (its dependencies: {}; here {}{free})",
+                needs.join(" && "),
+                values.join(", ")
+            ),
+        }
+    }
+}
+
+fn names(expression: &str) -> impl Iterator<Item = &str> {
+    expression
+        .split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+        .filter(|word| word.len() > 1 && word.starts_with(|first: char| first.is_ascii_uppercase()))
+}
+
+fn walk(root: &Path, folder: &Path, read: &mut dyn FnMut(&str)) -> Result<(), CacheError> {
+    let fault = |error| CacheError::io("list", folder, error);
+    for item in fs::read_dir(folder).map_err(fault)? {
+        let item = item.map_err(fault)?;
+        let name = item.file_name();
+        let name = name.to_string_lossy();
+        let kind = item.file_type().map_err(fault)?;
+        if kind.is_dir() {
+            let foreign = folder == root.join("arch") && name != "x86";
+            if !foreign && !PASSED_OVER.contains(&name.as_ref()) {
+                walk(root, &item.path(), read)?;
+            }
+        } else if kind.is_file() && name.starts_with("Kconfig") {
+            let path = item.path();
+            let bytes = fs::read(&path).map_err(|error| CacheError::io("read", path, error))?;
+            read(&String::from_utf8_lossy(&bytes));
+        }
+    }
+    Ok(())
+}
+
+/// Reads one file, adding what it says of the `wanted` options.
+fn read(text: &str, wanted: &BTreeSet<&str>, symbols: &mut BTreeMap<String, Symbol>) {
+    // Conditions of the blocks around: `if` has one, `menu` and `choice` several.
+    let mut around: Vec<Vec<String>> = Vec::new();
+    let mut current: Option<String> = None;
+    let mut block_attributes = false;
+    let mut in_help = false;
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let mut line = line.to_owned();
+        while line.ends_with('\\') {
+            line.pop();
+            line.push_str(lines.next().unwrap_or_default().trim_start());
+        }
+        let indented = line.starts_with([' ', '\t']);
+        let (word, rest) = match line.trim().split_once([' ', '\t']) {
+            Some((word, rest)) => (word, rest.trim()),
+            None => (line.trim(), ""),
+        };
+        if in_help && (indented || word.is_empty()) {
+            continue;
+        }
+        in_help = false;
+        match word {
+            "config" | "menuconfig" => {
+                block_attributes = false;
+                current = wanted.get(rest).map(|name| (*name).to_owned());
+                if let Some(name) = &current {
+                    let symbol = symbols.entry(name.clone()).or_default();
+                    symbol.depends.extend(around.iter().flatten().cloned());
+                }
+            }
+            "if" => {
+                current = None;
+                block_attributes = false;
+                around.push(vec![rest.to_owned()]);
+            }
+            "menu" | "choice" => {
+                current = None;
+                block_attributes = true;
+                around.push(Vec::new());
+            }
+            "endif" | "endmenu" | "endchoice" => {
+                current = None;
+                block_attributes = false;
+                around.pop();
+            }
+            "source" | "comment" | "mainmenu" => {
+                current = None;
+                block_attributes = false;
+            }
+            "help" | "---help---" => in_help = true,
+            "depends" => {
+                let need = rest.strip_prefix("on").unwrap_or(rest).trim().to_owned();
+                if let Some(name) = &current {
+                    symbols.entry(name.clone()).or_default().depends.push(need);
+                } else if block_attributes && let Some(block) = around.last_mut() {
+                    block.push(need);
+                }
+            }
+            "bool" | "tristate" | "string" | "int" | "hex" | "prompt" if rest.starts_with('"') => {
+                if let Some(name) = &current {
+                    let condition = rest
+                        .rsplit_once("\" if ")
+                        .map(|(_, condition)| condition.trim().to_owned())
+                        .unwrap_or_default();
+                    symbols.entry(name.clone()).or_default().prompts.push(condition);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explain(text: &str, name: &str, config: &str) -> String {
+        let mut symbols = BTreeMap::new();
+        read(text, &BTreeSet::from([name]), &mut symbols);
+        symbols[name].explain(&Config::parse(config))
+    }
+
+    const TEXT: &str = "\
+menu \"Memory\"
+\tdepends on MMU
+
+config MIGRATION
+\tbool \"Page migration\"
+\tdefault y
+\tdepends on (NUMA || MEMORY_HOTPLUG) && \\
+\t\tMMU
+\thelp
+\t  Text that says
+\t  depends on nothing
+
+if EXPERT
+config DEEP
+\tbool \"Deep\" if DEBUG
+endif
+
+endmenu
+config HIDDEN
+\tbool
+";
+
+    #[test]
+    fn dependencies_are_told_with_their_values() {
+        assert_eq!(
+            explain(TEXT, "MIGRATION", "CONFIG_MMU=y\n# CONFIG_NUMA is not set\n"),
+            " (its dependencies: (NUMA || MEMORY_HOTPLUG) && MMU && MMU; here \
+             MEMORY_HOTPLUG=n, MMU=y, NUMA=n)"
+        );
+        assert_eq!(
+            explain(TEXT, "DEEP", ""),
+            " (its dependencies: DEBUG && EXPERT && MMU; here DEBUG=n, EXPERT=n, MMU=n)"
+        );
+        assert_eq!(
+            explain(TEXT, "HIDDEN", ""),
+            " (it has no dependencies; it has no prompt: only other options can select it)"
+        );
+    }
+}

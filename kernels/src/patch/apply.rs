@@ -1,0 +1,391 @@
+//! Working out what patches make of the files that they touch.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::PatchError;
+use super::text::{self, FileChange};
+use crate::process::{self, Job, Told};
+use crate::tree::{self, Content, SourceTree};
+use crate::wanted::{Direction, Patch};
+
+/// What a list of patches makes.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// The touched files, by their path in the tree.
+    pub(crate) files: BTreeMap<String, Content>,
+    /// What the user should know: CRLF ends, shifted hunks, a cover letter.
+    pub(crate) notes: Vec<String>,
+}
+
+/// How long `git apply` may take for one patch.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Works out what `patches`, one after the other, make of the pristine `tree`.
+///
+/// `scratch` is an empty folder to work in, `tools` the value of PATH.
+pub(crate) fn work_out(
+    tree: &SourceTree,
+    patches: &[Patch],
+    scratch: &Path,
+    tools: &OsStr,
+    cancel: &AtomicBool,
+) -> Result<Outcome, PatchError> {
+    let mut outcome = Outcome::default();
+    let area = Area {
+        tree,
+        files: scratch.join("files"),
+        patch: scratch.join("patch"),
+        log: scratch.join("log"),
+        tools,
+        cancel,
+    };
+    fs::create_dir_all(&area.files)
+        .map_err(|error| PatchError::io("make", &area.files, error))?;
+    for patch in patches {
+        area.apply(patch, &mut outcome)?;
+    }
+    Ok(outcome)
+}
+
+/// A file's path in the tree before and after a change.
+type Names = (Option<String>, Option<String>);
+
+struct Area<'a> {
+    tree: &'a SourceTree,
+    files: PathBuf,
+    patch: PathBuf,
+    log: PathBuf,
+    tools: &'a OsStr,
+    cancel: &'a AtomicBool,
+}
+
+impl Area<'_> {
+    fn apply(&self, patch: &Patch, outcome: &mut Outcome) -> Result<(), PatchError> {
+        let changes = text::changes(patch)?;
+        if changes.is_empty() {
+            return match no_diff(&patch.bytes) {
+                Some(why) => Err(PatchError::NoDiff {
+                    patch: patch.path.clone(),
+                    why,
+                }),
+                None => {
+                    let name = patch.name();
+                    outcome.notes.push(format!("{name} is a cover letter: passed over"));
+                    Ok(())
+                }
+            };
+        }
+        let strip = self.strip(patch, &changes)?;
+        let mut touched = Vec::new();
+        for change in &changes {
+            let names = self.bring(patch, change, strip, outcome)?;
+            self.need(patch, &names, &touched, outcome)?;
+            touched.push(names);
+        }
+        let mut text = patch.bytes.clone();
+        let revert = patch.direction == Direction::Revert;
+        let mut output = self.git(&text, strip, revert, false)?;
+        if output.is_err() && let Some(plain) = without_crlf(&text) {
+            output = self.git(&plain, strip, revert, false)?;
+            if output.is_ok() {
+                outcome.notes.push(format!(
+                    "{} has CRLF line ends: applied without them",
+                    patch.name()
+                ));
+                text = plain;
+            }
+        }
+        match output {
+            Ok(said) => outcome.notes.extend(
+                said.lines()
+                    .filter(|line| line.starts_with("Hunk #") && line.contains("offset"))
+                    .map(|line| format!("{}: {line}", patch.name())),
+            ),
+            Err(said) => {
+                let already = self.git(&text, strip, !revert, true)?.is_ok();
+                return Err(conflict(patch, &changes, &said, already));
+            }
+        }
+        let mut changed = false;
+        for (old, new) in touched {
+            for name in [old, new].into_iter().flatten() {
+                let content = tree::read(&self.files.join(&name))?;
+                changed |= outcome.files.get(&name) != Some(&content);
+                outcome.files.insert(name, content);
+            }
+        }
+        if !changed {
+            // Git passes over files that it thinks are none of its business.
+            return Err(PatchError::Git {
+                patch: patch.path.clone(),
+                why: "it succeeded but changed nothing".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// How many leading parts the patch's names have too many: 1, or none if only
+    /// without stripping its files exist (`diff.noprefix`).
+    fn strip(&self, patch: &Patch, changes: &[FileChange]) -> Result<usize, PatchError> {
+        let exists = |strip: usize| {
+            changes
+                .iter()
+                .filter(|change| !change.bare)
+                .filter_map(|change| change.old.as_deref().or(change.new.as_deref()))
+                .filter_map(|name| safe(name, strip).ok())
+                .any(|name| self.tree.src().join(name).is_file())
+        };
+        let strip = usize::from(exists(1) || !exists(0));
+        for change in changes {
+            let strip = if change.bare { 0 } else { strip };
+            for name in [&change.old, &change.new].into_iter().flatten() {
+                safe(name, strip).map_err(|why| PatchError::Unsafe {
+                    patch: patch.path.clone(),
+                    line: change.line,
+                    file: name.clone(),
+                    why,
+                })?;
+            }
+        }
+        Ok(strip)
+    }
+
+    /// Puts what a change starts from into the scratch folder.
+    fn bring(
+        &self,
+        patch: &Patch,
+        change: &FileChange,
+        strip: usize,
+        outcome: &mut Outcome,
+    ) -> Result<Names, PatchError> {
+        let strip = if change.bare { 0 } else { strip };
+        let within = |name: &Option<String>| name.as_deref().and_then(|name| safe(name, strip).ok());
+        let (old, new) = (within(&change.old), within(&change.new));
+        for name in [&old, &new].into_iter().flatten() {
+            if outcome.files.contains_key(name) {
+                continue;
+            }
+            if self.tree.passes_link(name) {
+                return Err(PatchError::Unsafe {
+                    patch: patch.path.clone(),
+                    line: change.line,
+                    file: name.clone(),
+                    why: "it lies behind a symbolic link",
+                });
+            }
+            let content = self.tree.pristine(name)?;
+            tree::write(&self.files.join(name), content.as_ref())?;
+            outcome.files.insert(name.clone(), content);
+        }
+        Ok((old, new))
+    }
+
+    /// Refuses a change of a file that neither the source has nor an earlier part of
+    /// the patch makes.
+    fn need(
+        &self,
+        patch: &Patch,
+        names: &Names,
+        earlier: &[Names],
+        outcome: &Outcome,
+    ) -> Result<(), PatchError> {
+        let pick = |names: &Names, before: bool| {
+            let (old, new) = names;
+            let before = before == (patch.direction == Direction::Apply);
+            if before { old.clone() } else { new.clone() }
+        };
+        match pick(names, true) {
+            Some(name)
+                if outcome.files.get(&name).is_none_or(Option::is_none)
+                    && !earlier
+                        .iter()
+                        .any(|names| pick(names, false).as_ref() == Some(&name)) =>
+            {
+                Err(PatchError::Missing {
+                    patch: patch.path.clone(),
+                    file: name,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs `git apply`. The outer error is one of ours, the inner one git's words.
+    fn git(
+        &self,
+        patch: &[u8],
+        strip: usize,
+        reverse: bool,
+        check: bool,
+    ) -> Result<Result<String, String>, PatchError> {
+        fs::write(&self.patch, patch)
+            .map_err(|error| PatchError::io("write", &self.patch, error))?;
+        let mut command = process::command("git", self.tools);
+        command
+            // Outside of any repository, whatever lies around the cache, and with
+            // nobody's settings.
+            .env("GIT_CEILING_DIRECTORIES", self.files.parent().unwrap_or(&self.files))
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_ATTR_NOSYSTEM", "1")
+            .current_dir(&self.files)
+            .args(["apply", "--verbose", "--whitespace=nowarn"])
+            .arg(format!("-p{strip}"));
+        if reverse {
+            command.arg("--reverse");
+        }
+        if check {
+            command.arg("--check");
+        }
+        command.arg(&self.patch);
+        let mut said = String::new();
+        let ended = Job {
+            command,
+            what: "applying a patch".to_owned(),
+            log: &self.log,
+            lock: None,
+            deadline: DEADLINE,
+            cancel: self.cancel,
+        }
+        .run(&mut |told| {
+            if let Told::Line(line) = told {
+                said.push_str(line);
+                said.push('\n');
+            }
+        })?;
+        Ok(if ended.status.success() {
+            Ok(said)
+        } else {
+            Err(said)
+        })
+    }
+}
+
+/// A name in a patch as a path inside of the tree, or why it is none.
+fn safe(name: &str, strip: usize) -> Result<String, &'static str> {
+    if name.starts_with('/') {
+        return Err("it is an absolute path");
+    }
+    let mut parts = Vec::new();
+    for part in Path::new(name).components() {
+        match part {
+            Component::Normal(part) => {
+                let part = part.to_str().ok_or("it is no text")?;
+                if part.eq_ignore_ascii_case(".git") {
+                    return Err("it lies in a .git folder");
+                }
+                parts.push(part);
+            }
+            Component::ParentDir => return Err("it leads out of the tree by `..`"),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    if parts.len() <= strip {
+        return Err("nothing is left of it without its first part (`a/`)");
+    }
+    let path = parts[strip..].join("/");
+    if path.chars().any(char::is_control) {
+        return Err("it contains control characters");
+    }
+    Ok(path)
+}
+
+/// Why a patch file without a diff is an error; `None` for a series' cover letter.
+fn no_diff(bytes: &[u8]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(bytes);
+    let header = |name: &str| {
+        text.lines()
+            .find(|line| {
+                line.get(..name.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(name))
+            })
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    };
+    let encoding = header("content-transfer-encoding:");
+    if encoding.contains("base64") || encoding.contains("quoted-printable") {
+        return Some("it is an encoded mail; save it with `b4 am` or `git format-patch`");
+    }
+    let subject = header("subject:");
+    let cover = subject
+        .split(|letter: char| !letter.is_ascii_digit() && letter != '/')
+        .filter_map(|word| word.split_once('/'))
+        .any(|(part, whole)| {
+            part.parse() == Ok(0_u32) && whole.parse::<u32>().is_ok()
+        });
+    if cover {
+        return None;
+    }
+    if text.trim().is_empty() {
+        return Some("the file is empty");
+    }
+    Some("neither `diff --git` nor `---` and `+++` lines with hunks are in it")
+}
+
+/// The text with LF line ends, if it has any CRLF.
+fn without_crlf(text: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::with_capacity(text.len());
+    for (index, byte) in text.iter().enumerate() {
+        if *byte != b'\r' || text.get(index + 1) != Some(&b'\n') {
+            plain.push(*byte);
+        }
+    }
+    (plain.len() < text.len()).then_some(plain)
+}
+
+/// Puts git's words into ours.
+fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: bool) -> PatchError {
+    let revert = patch.direction == Direction::Revert;
+    let failed = said.lines().find_map(|line| {
+        let (file, line) = line.strip_prefix("error: patch failed: ")?.rsplit_once(':')?;
+        Some((file, line.parse::<u64>().ok()?))
+    });
+    if let Some((file, line)) = failed {
+        let named = |name: &Option<String>| {
+            name.as_deref()
+                .is_some_and(|name| name == file || name.ends_with(&format!("/{file}")))
+        };
+        let hunk = changes
+            .iter()
+            .filter(|change| named(&change.old) || named(&change.new))
+            .flat_map(|change| change.hunks.iter().enumerate())
+            .find(|(_, hunk)| line == if revert { hunk.new_line } else { hunk.old_line })
+            .map_or_else(
+                || format!("line {line}"),
+                |(index, hunk)| format!("hunk {} ({})", index + 1, hunk.header),
+            );
+        return PatchError::Conflict {
+            patch: patch.path.clone(),
+            file: file.to_owned(),
+            hunk,
+            revert,
+            already,
+        };
+    }
+    let exists = said.lines().find_map(|line| {
+        line.strip_prefix("error: ")?
+            .strip_suffix(": already exists in working directory")
+    });
+    if let Some(file) = exists {
+        return PatchError::Conflict {
+            patch: patch.path.clone(),
+            file: file.to_owned(),
+            hunk: "which it creates".to_owned(),
+            revert,
+            already,
+        };
+    }
+    let why: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("error:") || line.starts_with("fatal:"))
+        .collect();
+    PatchError::Git {
+        patch: patch.path.clone(),
+        why: if why.is_empty() { said.trim().to_owned() } else { why.join("; ") },
+    }
+}

@@ -1,0 +1,85 @@
+//! What a long piece of work tells while it runs.
+//!
+//! It draws nothing: a caller makes bars, plain lines or silence of it.
+
+use std::fmt;
+
+/// Something to be told. All texts are one line, without a line's end.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// A stage begins.
+    Stage {
+        /// Which.
+        stage: Stage,
+        /// On what, for instance a kernel's or package's name.
+        detail: &'a str,
+    },
+    /// A stage is this far.
+    Count {
+        /// Which.
+        stage: Stage,
+        /// Steps done: bytes fetched, files unpacked, copied or compiled.
+        done: u64,
+        /// Steps in all, as estimated from the last time; `done` may exceed it.
+        total: Option<u64>,
+    },
+    /// A line of a tool's output; only told if [`Progress::wants_lines`].
+    Line(&'a str),
+    /// Something worth knowing, for instance for whom it waits.
+    Note(&'a str),
+    /// Something that the user should look at.
+    Warning(&'a str),
+}
+
+/// A stage of getting a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stage {
+    /// A source package is fetched.
+    Fetch,
+    /// A source is unpacked into the cache.
+    Unpack,
+    /// A directory is copied into the cache.
+    Copy,
+    /// Patches are applied.
+    Patch,
+    /// The configuration is made and checked.
+    Configure,
+    /// The kernel is compiled.
+    Compile,
+    /// The image is put into the store.
+    Store,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Stage::Fetch => "fetching",
+            Stage::Unpack => "unpacking",
+            Stage::Copy => "copying",
+            Stage::Patch => "patching",
+            Stage::Configure => "configuring",
+            Stage::Compile => "compiling",
+            Stage::Store => "storing",
+        })
+    }
+}
+
+/// Who is told.
+pub trait Progress: Sync {
+    /// Takes one event. Called from the thread that works, so it must be quick.
+    fn event(&self, event: Event<'_>);
+
+    /// Whether each line of a compiler's output is wanted.
+    fn wants_lines(&self) -> bool {
+        false
+    }
+}
+
+/// Tells nobody.
+#[derive(Debug, Clone, Copy)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn event(&self, _event: Event<'_>) {}
+}

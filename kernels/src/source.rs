@@ -1,0 +1,274 @@
+//! Sources: from where a kernel's text comes, and how it gets into the cache.
+//!
+//! A source is *identified* (which needs no network if the cache has it) and then
+//! *opened*: its tree in the cache is locked and complete. Patches are not known here.
+
+mod debian;
+mod directory;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{Cache, CacheError, EntryLock, Part, Wait};
+use crate::digest::Digest;
+use crate::error::Class;
+use crate::process::JobError;
+use crate::progress::{Event, Progress};
+use crate::toolchain::{ToolError, Toolbox};
+use crate::tree::SourceTree;
+use crate::wanted::Source;
+
+/// What a source is, exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its kind and name, or its folder.
+    pub source: Source,
+    /// The exact version: a package's, or a directory's kernel version and commit.
+    pub version: String,
+    /// The digest of the package, or of all files of the directory.
+    pub digest: Digest,
+    /// For a directory: the digest of its headers' names. A header that appears can
+    /// hide another of the same name, which `make` does not see; object trees are
+    /// kept apart by this.
+    #[serde(default)]
+    pub(crate) headers: Option<Digest>,
+}
+
+/// Why a source cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A package cannot be fetched.
+    #[error(
+        "cannot fetch the package {package}: {why}\n{}\nwhole log: {log:?}",
+        said.join("\n")
+    )]
+    Fetch {
+        /// The package.
+        package: String,
+        /// What failed, and what to do.
+        why: String,
+        /// What the tools said, shortened.
+        said: Vec<String>,
+        /// Where all of it is.
+        log: PathBuf,
+    },
+    /// There is no apt.
+    #[error(
+        "the package {package} is fetched by apt-get, which this machine does not have: give the \
+         folder of a kernel's source as the kernel instead"
+    )]
+    NoApt {
+        /// The package.
+        package: String,
+    },
+    /// What was fetched is not what apt's lists say.
+    #[error("the package {package} is damaged: its {what} is {found}, and {expected} is expected")]
+    Checksum {
+        /// The package.
+        package: String,
+        /// What differs.
+        what: &'static str,
+        /// What was fetched.
+        found: String,
+        /// What should have been.
+        expected: String,
+    },
+    /// It does not unpack to a kernel's source.
+    #[error("cannot unpack {archive:?}: {why} (log: {log:?})")]
+    Unpack {
+        /// The archive.
+        archive: PathBuf,
+        /// What failed.
+        why: String,
+        /// What the tools said.
+        log: PathBuf,
+    },
+    /// A directory has been built in.
+    #[error(
+        "{path:?} has been built in ({found} is there), and without git it cannot be told what is \
+         source: run `make mrproper` there, or give a clean copy"
+    )]
+    Built {
+        /// The directory.
+        path: PathBuf,
+        /// What shows it.
+        found: &'static str,
+    },
+    /// A directory cannot be read.
+    #[error("cannot read the source {path:?}")]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file's name is no text.
+    #[error("the source has a file whose name is no UTF-8 text: {path:?}")]
+    Name {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The caller wished to stop.
+    #[error("interrupted while copying the source {path:?}")]
+    Interrupted {
+        /// The source.
+        path: PathBuf,
+    },
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// A tool is missing.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// A tool gave no answer.
+    #[error(transparent)]
+    Job(#[from] JobError),
+}
+
+impl SourceError {
+    /// Whose fault it is.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Cache(error) => error.class(),
+            Self::Job(error) => error.class(),
+            Self::Interrupted { .. } => Class::Interrupted,
+            Self::Built { .. } | Self::Read { .. } | Self::Name { .. } => Class::Input,
+            Self::Fetch { .. }
+            | Self::NoApt { .. }
+            | Self::Checksum { .. }
+            | Self::Unpack { .. }
+            | Self::Tool(_) => Class::Environment,
+        }
+    }
+}
+
+/// With what sources are got.
+pub(crate) struct Getting<'a> {
+    pub(crate) cache: &'a Cache,
+    pub(crate) tools: &'a Toolbox,
+    pub(crate) progress: &'a dyn Progress,
+    pub(crate) cancel: &'a AtomicBool,
+    /// For fetching.
+    pub(crate) fetch_deadline: Duration,
+    /// For locks that others hold.
+    pub(crate) wait_deadline: Duration,
+}
+
+/// A source in the cache, locked.
+pub(crate) struct Opened {
+    pub(crate) identity: Identity,
+    pub(crate) tree: SourceTree,
+    pub(crate) lock: EntryLock,
+}
+
+impl Getting<'_> {
+    /// What a source is. A directory has to be copied for that, and comes locked.
+    pub(crate) fn identify(
+        &self,
+        source: &Source,
+    ) -> Result<(Identity, Option<Opened>), SourceError> {
+        match source {
+            Source::Debian(package) => Ok((self.debian(package)?, None)),
+            Source::Directory(path) => {
+                let opened = self.directory(path)?;
+                Ok((opened.identity.clone(), Some(opened)))
+            }
+        }
+    }
+
+    /// Locks a source's tree and makes it complete.
+    pub(crate) fn open(&self, source: &Source) -> Result<Opened, SourceError> {
+        match source {
+            Source::Debian(package) => self.open_debian(package),
+            Source::Directory(path) => self.directory(path),
+        }
+    }
+
+    /// Locks a tree, telling for whom it waits, and removes what a killed process
+    /// left in its scratch folder.
+    fn lock_tree(&self, name: &str) -> Result<EntryLock, SourceError> {
+        let lock = self.lock(Part::Trees, name)?;
+        let scratch = SourceTree::of(lock.entry()).scratch();
+        empty(&scratch).map_err(|error| CacheError::io("empty", scratch, error))?;
+        Ok(lock)
+    }
+
+    fn lock(&self, part: Part, name: &str) -> Result<EntryLock, CacheError> {
+        self.cache.lock(
+            part,
+            name,
+            &Wait {
+                deadline: self.wait_deadline,
+                cancel: self.cancel,
+                told: &|holder| {
+                    let note = format!("waiting for {part}/{name}, which {holder} uses");
+                    self.progress.event(Event::Note(&note));
+                },
+            },
+        )
+    }
+}
+
+/// Makes a folder, or removes all that is in it.
+pub(crate) fn empty(folder: &Path) -> std::io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::create_dir_all(folder)
+}
+
+/// A name as a part of a folder's name that `make` and shells take as it is.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() || "._-".contains(letter) {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+/// Reads an identity that was kept; `None` if there is none.
+fn read_identity(path: &Path) -> Option<Identity> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn write_identity(path: &Path, identity: &Identity) -> Result<(), CacheError> {
+    let text = serde_json::to_vec_pretty(identity).map_err(|error| CacheError::Damaged {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })?;
+    fs::write(path, text).map_err(|error| CacheError::io("write", path, error))
+}
+
+/// The version that a kernel's top Makefile states, for instance `6.12.117-rc1`.
+pub(crate) fn kernel_version(source: &Path) -> Option<String> {
+    let text = fs::read_to_string(source.join("Makefile")).ok()?;
+    let field = |name: &str| {
+        text.lines().take(20).find_map(|line| {
+            let (key, value) = line.split_once('=')?;
+            (key.trim() == name).then(|| value.trim().to_owned())
+        })
+    };
+    Some(format!(
+        "{}.{}.{}{}",
+        field("VERSION")?,
+        field("PATCHLEVEL")?,
+        field("SUBLEVEL")?,
+        field("EXTRAVERSION").unwrap_or_default()
+    ))
+}
+
+/// A tool's PATH, for jobs that are no toolbox's.
+fn path_of(tools: &Toolbox) -> &OsStr {
+    &tools.path
+}

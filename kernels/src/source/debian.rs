@@ -1,0 +1,471 @@
+//! Debian source packages: fetched by apt into the cache, without installing them,
+//! without root, and without touching the system's package lists.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::{Getting, Identity, Opened, SourceError, plain, read_identity, write_identity};
+use crate::cache::{CacheError, EntryLock, Part};
+use crate::digest::Digest;
+use crate::process::{self, Job, JobError, Told};
+use crate::progress::{Event, Stage};
+use crate::tree::SourceTree;
+use crate::wanted::Source;
+
+/// The file in an entry that says what it is; it is written last.
+const IDENTITY: &str = "source.json";
+
+/// Unpacked, a kernel's source takes about ten times its package's size.
+const GROWTH: u64 = 11;
+
+/// How often an entry is looked for again when it is pruned under our hands.
+const ATTEMPTS: usize = 3;
+
+impl Getting<'_> {
+    /// What the cache has of a package; fetches it if it has nothing.
+    pub(super) fn debian(&self, package: &str) -> Result<Identity, SourceError> {
+        if let Some(identity) = self.known(package) {
+            return Ok(identity);
+        }
+        let _lock = self.lock(Part::Tools, "apt")?;
+        // Another process may have fetched it meanwhile.
+        match self.known(package) {
+            Some(identity) => Ok(identity),
+            None => self.fetch(package, &self.cache.entry(Part::Tools, "apt")),
+        }
+    }
+
+    pub(super) fn open_debian(&self, package: &str) -> Result<Opened, SourceError> {
+        for _ in 0..ATTEMPTS {
+            let identity = self.debian(package)?;
+            let name = entry_name(package, &identity);
+            let lock = self.lock_tree(&name)?;
+            let tree = SourceTree::of(lock.entry());
+            if read_identity(&lock.entry().join(IDENTITY)).as_ref() == Some(&identity) {
+                return Ok(Opened {
+                    identity,
+                    tree,
+                    lock,
+                });
+            }
+            let archive = self.cache.entry(Part::Sources, &name).join("package.deb");
+            if !archive.is_file() {
+                // It was identified by its tree, which has been pruned since.
+                continue;
+            }
+            self.unpack(&archive, &tree, &lock, &identity)?;
+            return Ok(Opened {
+                identity,
+                tree,
+                lock,
+            });
+        }
+        Err(CacheError::Damaged {
+            path: self.cache.part(Part::Sources),
+            why: format!("{package} vanishes as often as it is fetched"),
+        }
+        .into())
+    }
+
+    /// The package as the cache has it: the one fetched last.
+    fn known(&self, package: &str) -> Option<Identity> {
+        let prefix = format!("{}_", plain(&format!("debian-{package}")));
+        let mut found: Vec<(SystemTime, Identity)> = Vec::new();
+        for part in [Part::Sources, Part::Trees] {
+            for item in fs::read_dir(self.cache.part(part)).ok()?.flatten() {
+                let path = item.path().join(IDENTITY);
+                if item.file_name().to_string_lossy().starts_with(&prefix)
+                    && let Some(identity) = read_identity(&path)
+                    && identity.source == Source::Debian(package.to_owned())
+                {
+                    let time = fs::metadata(&path).and_then(|data| data.modified());
+                    found.push((time.unwrap_or(SystemTime::UNIX_EPOCH), identity));
+                }
+            }
+            if !found.is_empty() {
+                break;
+            }
+        }
+        found.sort_by_key(|(time, _)| *time);
+        found.pop().map(|(_, identity)| identity)
+    }
+
+    fn fetch(&self, package: &str, state: &Path) -> Result<Identity, SourceError> {
+        self.progress.event(Event::Stage {
+            stage: Stage::Fetch,
+            detail: package,
+        });
+        if which::which_in("apt-get", Some(&self.tools.path), "/").is_err() {
+            return Err(SourceError::NoApt {
+                package: package.to_owned(),
+            });
+        }
+        self.tools.check_unpack()?;
+        for folder in ["state/lists/partial", "cache/archives/partial"] {
+            let path = state.join(folder);
+            fs::create_dir_all(&path).map_err(|error| CacheError::io("make", path, error))?;
+        }
+        let status = state.join("status");
+        fs::write(&status, "").map_err(|error| CacheError::io("write", status, error))?;
+        let log = self.cache.entry(Part::Logs, &format!("fetch-{}.log", plain(package)));
+        let _ = fs::remove_file(&log);
+        let apt = Apt {
+            getting: self,
+            package,
+            state,
+            log: &log,
+            start: Instant::now(),
+        };
+        // Without new lists the old ones may still do.
+        let updated = apt.run(&["update"], None, &mut |_| {})?;
+        let mut address = None;
+        let listed = apt.run(&["--print-uris", "download", package], None, &mut |told| {
+            if let Told::Line(line) = told {
+                address = address.take().or_else(|| Address::parse(line));
+            }
+        })?;
+        let (true, Some(address)) = (listed, address) else {
+            return Err(apt.failed(if updated {
+                "none of the configured package sources has it; on Debian 12 it comes from \
+                 bookworm-backports or bookworm-security (see sources.list(5))"
+            } else {
+                "the package lists could not be fetched (is there a network, or a proxy to be \
+                 set in http_proxy?), and the old ones do not have it"
+            }));
+        };
+        let entry = self.cache.temporary(Part::Sources)?;
+        self.cache.need(address.size * (GROWTH + 1), "fetching and unpacking the source")?;
+        let fetched = apt.run(&["download", package], Some(entry.path()), &mut |told| {
+            if let Told::Tick = told {
+                self.progress.event(Event::Count {
+                    stage: Stage::Fetch,
+                    done: size_of_packages(entry.path()),
+                    total: Some(address.size),
+                });
+            }
+        })?;
+        let archive = package_in(entry.path());
+        let (true, Some(archive)) = (fetched, archive) else {
+            return Err(apt.failed(&format!("{} could not be downloaded", address.uri)));
+        };
+        let digest = Digest::of_file(&archive)
+            .map_err(|error| CacheError::io("read", &archive, error))?;
+        if let Some(expected) = address.digest
+            && expected != digest
+        {
+            return Err(SourceError::Checksum {
+                package: package.to_owned(),
+                what: "SHA-256 value",
+                found: digest.to_string(),
+                expected: expected.to_string(),
+            });
+        }
+        let mut ask = self.tools.command("dpkg-deb");
+        ask.args(["--field"]).arg(&archive).arg("Version");
+        let version = process::answer(ask)
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty())
+            .ok_or_else(|| apt.failed("what came is no Debian package"))?;
+        let kept = entry.path().join("package.deb");
+        fs::rename(&archive, &kept).map_err(|error| CacheError::io("write", kept, error))?;
+        let identity = Identity {
+            source: Source::Debian(package.to_owned()),
+            version,
+            digest,
+            headers: None,
+        };
+        write_identity(&entry.path().join(IDENTITY), &identity)?;
+        entry.publish(self.cache, &entry_name(package, &identity))?;
+        Ok(identity)
+    }
+
+    fn unpack(
+        &self,
+        archive: &Path,
+        tree: &SourceTree,
+        lock: &EntryLock,
+        identity: &Identity,
+    ) -> Result<(), SourceError> {
+        let detail = format!("{} {}", lock_name(lock), identity.version);
+        self.progress.event(Event::Stage {
+            stage: Stage::Unpack,
+            detail: &detail,
+        });
+        self.tools.check_unpack()?;
+        let size = fs::metadata(archive).map_or(0, |data| data.len());
+        self.cache.need(size * GROWTH, "unpacking the source")?;
+        // All that is there was left by an unpacking that did not end.
+        super::empty(&tree.src()).map_err(|error| CacheError::io("empty", tree.src(), error))?;
+        let log = self.cache.entry(Part::Logs, &format!("unpack-{}.log", lock_name(lock)));
+        let _ = fs::remove_file(&log);
+        let start = Instant::now();
+        let mut done = 0;
+        let mut run = |command: Command, archive: &Path| {
+            let ended = Job {
+                command,
+                what: format!("unpacking {archive:?}"),
+                log: &log,
+                lock: Some(lock),
+                deadline: self.fetch_deadline.saturating_sub(start.elapsed()),
+                cancel: self.cancel,
+            }
+            .run(&mut |told| match told {
+                Told::Line(_) => done += 1,
+                Told::Tick => self.progress.event(Event::Count {
+                    stage: Stage::Unpack,
+                    done,
+                    total: None,
+                }),
+            })?;
+            if ended.status.success() {
+                return Ok(());
+            }
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            if said.contains("No space left on device") {
+                return Err(SourceError::Cache(CacheError::Full {
+                    action: "unpack into",
+                    path: tree.src(),
+                }));
+            }
+            Err(SourceError::Unpack {
+                archive: archive.to_owned(),
+                why: said.lines().last().unwrap_or("no word").to_owned(),
+                log: log.clone(),
+            })
+        };
+        let opened = tree.scratch().join("package");
+        let mut command = self.tools.command("dpkg-deb");
+        command.arg("--extract").arg(archive).arg(&opened);
+        run(command, archive)?;
+        let Some(inner) = source_in(&opened) else {
+            return Err(SourceError::Unpack {
+                archive: archive.to_owned(),
+                why: "it has no usr/src/linux-source-*.tar.*".to_owned(),
+                log,
+            });
+        };
+        let mut command = self.tools.command("tar");
+        command.arg("--extract").arg("--verbose").arg("--no-same-owner");
+        if inner.extension().is_some_and(|extension| extension == "xz") {
+            command.arg("--use-compress-program=xz -T0");
+        }
+        command
+            .arg("--strip-components=1")
+            .arg("--directory")
+            .arg(tree.src())
+            .arg("--file")
+            .arg(&inner);
+        run(command, &inner)?;
+        if !tree.src().join("Kconfig").is_file() {
+            return Err(SourceError::Unpack {
+                archive: inner,
+                why: "no kernel source came of it".to_owned(),
+                log,
+            });
+        }
+        super::empty(&tree.scratch())
+            .map_err(|error| CacheError::io("empty", tree.scratch(), error))?;
+        write_identity(&lock.entry().join(IDENTITY), identity)?;
+        Ok(())
+    }
+}
+
+fn entry_name(package: &str, identity: &Identity) -> String {
+    let digest = identity.digest.short();
+    plain(&format!("debian-{package}_{}_{}", identity.version, &digest[..8]))
+}
+
+fn lock_name(lock: &EntryLock) -> String {
+    crate::wanted::file_name(lock.entry())
+}
+
+fn package_in(folder: &Path) -> Option<PathBuf> {
+    fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|item| item.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+}
+
+fn source_in(folder: &Path) -> Option<PathBuf> {
+    fs::read_dir(folder.join("usr/src"))
+        .ok()?
+        .flatten()
+        .map(|item| item.path())
+        .find(|path| {
+            let name = crate::wanted::file_name(path);
+            name.starts_with("linux-source-") && name.contains(".tar")
+        })
+}
+
+fn size_of_packages(folder: &Path) -> u64 {
+    let Ok(list) = fs::read_dir(folder) else {
+        return 0;
+    };
+    list.flatten()
+        .filter_map(|item| item.metadata().ok())
+        .map(|data| data.len())
+        .max()
+        .unwrap_or(0)
+}
+
+/// Where apt would take a package from.
+#[derive(Debug, PartialEq, Eq)]
+struct Address {
+    uri: String,
+    size: u64,
+    /// `None` if the lists have another kind of checksum, which apt verifies alone.
+    digest: Option<Digest>,
+}
+
+impl Address {
+    /// Reads a line of `apt-get --print-uris download`: `'URI' FILE SIZE SHA256:HEX`.
+    fn parse(line: &str) -> Option<Self> {
+        let (uri, rest) = line.strip_prefix('\'')?.split_once("' ")?;
+        let mut fields = rest.split_whitespace();
+        let _file = fields.next()?;
+        let size = fields.next()?.parse().ok()?;
+        let digest = fields
+            .next()
+            .and_then(|sum| sum.strip_prefix("SHA256:"))
+            .and_then(|sum| sum.parse().ok());
+        Some(Self {
+            uri: uri.to_owned(),
+            size,
+            digest,
+        })
+    }
+}
+
+struct Apt<'a> {
+    getting: &'a Getting<'a>,
+    package: &'a str,
+    state: &'a Path,
+    log: &'a Path,
+    start: Instant,
+}
+
+impl Apt<'_> {
+    /// Runs apt-get with the system's sources and our own state. Whether it succeeded.
+    fn run(
+        &self,
+        arguments: &[&str],
+        folder: Option<&Path>,
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<bool, SourceError> {
+        let mut command = self.getting.tools.command("apt-get");
+        for name in [
+            "http_proxy",
+            "https_proxy",
+            "ftp_proxy",
+            "no_proxy",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "NO_PROXY",
+            "APT_CONFIG",
+        ] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        let place = |key: &str, path: &str| format!("{key}={}", self.state.join(path).display());
+        for option in [
+            place("Dir::State", "state"),
+            place("Dir::State::status", "status"),
+            place("Dir::Cache", "cache"),
+            // Ours is the only lock that is needed, and root's helper user could not
+            // write into the cache.
+            "Debug::NoLocking=true".to_owned(),
+            "APT::Sandbox::User=root".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Acquire::Retries=2".to_owned(),
+            "Acquire::http::Timeout=30".to_owned(),
+            "Acquire::https::Timeout=30".to_owned(),
+            "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false".to_owned(),
+        ] {
+            command.arg("-o").arg(option);
+        }
+        command
+            .args(["--quiet", "--yes"])
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .current_dir(folder.unwrap_or(self.state));
+        let deadline = self
+            .getting
+            .fetch_deadline
+            .saturating_sub(self.start.elapsed())
+            .max(Duration::from_secs(1));
+        let ended = Job {
+            command,
+            what: format!("fetching the package {}", self.package),
+            log: self.log,
+            lock: None,
+            deadline,
+            cancel: self.getting.cancel,
+        }
+        .run(tell);
+        match ended {
+            Ok(ended) => Ok(ended.status.success()),
+            Err(JobError::Deadline { seconds: _, .. }) => Err(self.failed(&format!(
+                "it took longer than {} s",
+                self.getting.fetch_deadline.as_secs()
+            ))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What was tried, and what apt said.
+    fn failed(&self, why: &str) -> SourceError {
+        let text = fs::read_to_string(self.log).unwrap_or_default();
+        let said = text
+            .lines()
+            .filter(|line| {
+                ["E:", "W:", "Err:"].iter().any(|mark| line.starts_with(mark))
+            })
+            .take(10)
+            .map(|line| format!("  {line}"))
+            .collect();
+        SourceError::Fetch {
+            package: self.package.to_owned(),
+            why: format!("tried apt-get update and download; {why}"),
+            said,
+            log: self.log.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_from_what_apt_prints() {
+        let digest = Digest::of(b"");
+        let line = format!("'http://x/y.deb' linux-source-6.12_1_all.deb 153476148 SHA256:{digest}");
+        assert_eq!(
+            Address::parse(&line),
+            Some(Address {
+                uri: "http://x/y.deb".to_owned(),
+                size: 153_476_148,
+                digest: Some(digest),
+            })
+        );
+        assert_eq!(Address::parse("Reading package lists..."), None);
+    }
+
+    #[test]
+    fn a_versions_odd_letters_do_not_get_into_folders_names() {
+        let identity = Identity {
+            source: Source::Debian("linux-source-6.12".to_owned()),
+            version: "1:6.12.117-1~deb12u1".to_owned(),
+            digest: Digest::of(b""),
+            headers: None,
+        };
+        assert_eq!(
+            entry_name("linux-source-6.12", &identity),
+            "debian-linux-source-6.12_1_6.12.117-1_deb12u1_e3b0c442"
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! The store: built kernels, each under the digest of everything that went in.
+//!
+//! An entry has the image, its configuration, its symbols' addresses, the build's log
+//! and a manifest that says what it was made from. It appears by one rename and is
+//! never changed; one whose image is not what the manifest says is made again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{Cache, CacheError, EntryLock, Part, TempEntry, Wait};
+use crate::config::Config;
+use crate::digest::Digest;
+use crate::image::Kind;
+use crate::source::Identity;
+use crate::toolchain::Toolchain;
+use crate::wanted::Direction;
+
+/// The number of the manifest's form.
+pub const SCHEMA: u32 = 1;
+
+const MANIFEST: &str = "manifest.json";
+pub(crate) const CONFIG: &str = "config";
+pub(crate) const SYSTEM_MAP: &str = "System.map";
+pub(crate) const LOG: &str = "build.log";
+
+/// A kernel that can be booted. While it or a clone of it lives, it is not pruned.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    /// How it is called in reports and tests.
+    pub name: String,
+    /// What `uname -r` says in it, for instance `6.12.117`.
+    pub release: String,
+    /// The image to boot.
+    pub image: PathBuf,
+    /// The digest of the image's bytes.
+    pub image_digest: Digest,
+    /// Its configuration, if it is known.
+    pub config: Option<PathBuf>,
+    /// The digest of all that went in: its name in the store.
+    pub key: Digest,
+    /// What it was made from.
+    pub manifest: Manifest,
+    _lock: Arc<EntryLock>,
+}
+
+/// What a kernel was made from (`manifest.json` in its entry).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The name that it was first made under.
+    pub name: String,
+    /// Its name in the store.
+    pub key: Digest,
+    /// The kind of its image.
+    pub kind: Kind,
+    /// The digest of the image's bytes.
+    pub image_digest: Digest,
+    /// What `uname -r` says in it.
+    pub release: String,
+    /// How it was built; `None` for an image of somebody else's.
+    pub built: Option<Provenance>,
+    /// When it came into the store.
+    pub at: Timestamp,
+}
+
+/// How a kernel was built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Its source, with the exact version.
+    pub source: Identity,
+    /// Its patches, in order.
+    pub patches: Vec<PatchRecord>,
+    /// The digest of the configuration that was asked for.
+    pub requested: Digest,
+    /// The digest of the configuration that came out.
+    pub config: Digest,
+    /// Options asked for that this version of the source does not have.
+    pub warnings: Vec<String>,
+    /// Compiler and linker.
+    pub toolchain: Toolchain,
+    /// What `make` was told: `NAME=value`.
+    pub variables: Vec<String>,
+    /// Whether the compiler's cache was used.
+    pub ccache: bool,
+    /// Seconds that the build took, patches and configuration included.
+    pub seconds: f64,
+}
+
+/// A patch that went in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchRecord {
+    /// Its file's name.
+    pub name: String,
+    /// The digest of its text.
+    pub digest: Digest,
+    /// Applied or taken back.
+    pub direction: Direction,
+}
+
+impl Kernel {
+    /// An option's value as in `.config` (`y`, a number, a text in quotes); `None` if
+    /// it is not set or the configuration is not known.
+    pub fn config_value(&self, option: &str) -> Result<Option<String>, CacheError> {
+        let Some(config) = self.read_config()? else {
+            return Ok(None);
+        };
+        Ok(config.value(option).map(str::to_owned))
+    }
+
+    /// What the guest contract needs that this kernel's configuration lacks, with the
+    /// reason of each; nothing if the configuration is not known.
+    pub fn lacks(&self) -> Result<Vec<(&'static str, &'static str)>, CacheError> {
+        Ok(self
+            .read_config()?
+            .map(|config| config.lacks())
+            .unwrap_or_default())
+    }
+
+    fn read_config(&self) -> Result<Option<Config>, CacheError> {
+        let Some(path) = &self.config else {
+            return Ok(None);
+        };
+        let text = fs::read(path).map_err(|error| CacheError::io("read", path, error))?;
+        Ok(Some(Config::parse(&String::from_utf8_lossy(&text))))
+    }
+
+    /// The addresses of its symbols, if they are known.
+    pub fn system_map(&self) -> Option<PathBuf> {
+        let path = self.image.with_file_name(SYSTEM_MAP);
+        path.is_file().then_some(path)
+    }
+}
+
+/// What the store has under a key.
+pub(crate) enum Found {
+    Kernel(Box<Kernel>),
+    /// Something that is not what it says; why.
+    Damaged(String),
+    Nothing,
+}
+
+/// Looks a kernel up, and checks its image.
+pub(crate) fn find(
+    cache: &Cache,
+    key: &Digest,
+    name: &str,
+    wait: &Wait<'_>,
+) -> Result<Found, CacheError> {
+    let Some(lock) = cache.read(Part::Kernels, &key.to_string(), wait)? else {
+        let entry = cache.entry(Part::Kernels, &key.to_string());
+        return Ok(if entry.exists() {
+            Found::Damaged("it has no lock file".to_owned())
+        } else {
+            Found::Nothing
+        });
+    };
+    Ok(match open(lock, key, name) {
+        Ok(kernel) => Found::Kernel(Box::new(kernel)),
+        Err(why) => Found::Damaged(why),
+    })
+}
+
+fn open(lock: EntryLock, key: &Digest, name: &str) -> Result<Kernel, String> {
+    let entry = lock.entry().to_owned();
+    let text = fs::read(entry.join(MANIFEST)).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    let manifest: Manifest =
+        serde_json::from_slice(&text).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    if manifest.schema != SCHEMA {
+        return Err(format!("its manifest has schema {}", manifest.schema));
+    }
+    if manifest.key != *key {
+        return Err(format!("its manifest is {}'s", manifest.key));
+    }
+    let image = entry.join(image_name(manifest.kind));
+    let digest = Digest::of_file(&image).map_err(|error| format!("its image: {error}"))?;
+    if digest != manifest.image_digest {
+        return Err(format!(
+            "its image has the digest {digest}, and {} is expected",
+            manifest.image_digest
+        ));
+    }
+    let config = entry.join(CONFIG);
+    Ok(Kernel {
+        name: name.to_owned(),
+        release: manifest.release.clone(),
+        image,
+        image_digest: digest,
+        config: config.is_file().then_some(config),
+        key: *key,
+        manifest,
+        _lock: Arc::new(lock),
+    })
+}
+
+/// Puts a kernel into the store: `entry` has the image and what belongs to it.
+pub(crate) fn publish(
+    cache: &Cache,
+    entry: TempEntry,
+    manifest: &Manifest,
+    name: &str,
+) -> Result<Kernel, CacheError> {
+    let path = entry.path().join(MANIFEST);
+    let text = serde_json::to_vec_pretty(manifest).map_err(|error| CacheError::Damaged {
+        path: path.clone(),
+        why: error.to_string(),
+    })?;
+    fs::write(&path, text).map_err(|error| CacheError::io("write", path, error))?;
+    let lock = entry.publish(cache, &manifest.key.to_string())?;
+    let place = lock.entry().to_owned();
+    open(lock, &manifest.key, name).map_err(|why| CacheError::Damaged { path: place, why })
+}
+
+/// The image file's name in an entry.
+pub(crate) fn image_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Vmlinux => "vmlinux",
+        Kind::BzImage => "bzImage",
+    }
+}
+
+/// Copies a file into an entry.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), CacheError> {
+    fs::copy(from, to)
+        .map(drop)
+        .map_err(|error| CacheError::io("write", to, error))
+}

@@ -1,0 +1,257 @@
+//! The tools of a build: whether they are here, what package has them, and who the
+//! compiler is.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::process;
+
+/// Why a build cannot even start.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// Tools are missing.
+    #[error(
+        "{purpose} needs what this machine does not have: {}\n{}",
+        missing.join(", "),
+        install.join("\n")
+    )]
+    Missing {
+        /// For what they are needed.
+        purpose: &'static str,
+        /// What is missing.
+        missing: Vec<String>,
+        /// The commands that install it, by distribution.
+        install: Vec<String>,
+    },
+    /// The compiler does not answer.
+    #[error("{program:?} does not say its version: is it a working compiler?")]
+    Mute {
+        /// The program.
+        program: String,
+    },
+    /// Kernels are built on their own architecture only.
+    #[error("kernels for x86-64 are built here, and this machine is {0}")]
+    Architecture(&'static str),
+}
+
+/// The programs that decide a kernel's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Toolchain {
+    /// The compiler's command.
+    pub cc: String,
+    /// The first line of `cc --version`.
+    pub compiler: String,
+    /// The first line of `ld --version`.
+    pub linker: String,
+}
+
+/// A thing that may be needed, with its package on Debian, Fedora, Arch, openSUSE.
+struct Thing {
+    name: &'static str,
+    packages: [&'static str; 4],
+    /// A file of the source that says that it is needed; always if empty.
+    if_has: &'static str,
+}
+
+const SYSTEMS: [(&str, &str); 4] = [
+    ("Debian, Ubuntu", "apt-get install"),
+    ("Fedora", "dnf install"),
+    ("Arch", "pacman -S"),
+    ("openSUSE", "zypper install"),
+];
+
+const BUILD: &[Thing] = &[
+    thing("make", "make", "make", "make", "make", ""),
+    thing("gcc", "gcc", "gcc", "gcc", "gcc", ""),
+    thing("ld", "binutils", "binutils", "binutils", "binutils", ""),
+    thing("strip", "binutils", "binutils", "binutils", "binutils", ""),
+    thing("flex", "flex", "flex", "flex", "flex", "scripts/kconfig/lexer.l"),
+    thing("bison", "bison", "bison", "bison", "bison", "scripts/kconfig/parser.y"),
+    thing("bc", "bc", "bc", "bc", "bc", "kernel/time/timeconst.bc"),
+    thing("perl", "perl", "perl", "perl", "perl", "scripts/Kbuild.include"),
+];
+
+const UNPACK: &[Thing] = &[
+    thing("dpkg-deb", "dpkg", "dpkg", "dpkg", "dpkg", ""),
+    thing("tar", "tar", "tar", "tar", "tar", ""),
+    thing("xz", "xz-utils", "xz", "xz", "xz", ""),
+];
+
+const PATCH: &[Thing] = &[thing("git", "git", "git-core", "git", "git-core", "")];
+
+const LIBELF: Thing = thing(
+    "the header gelf.h",
+    "libelf-dev",
+    "elfutils-libelf-devel",
+    "libelf",
+    "libelf-devel",
+    "tools/objtool/Makefile",
+);
+
+const fn thing(
+    name: &'static str,
+    debian: &'static str,
+    fedora: &'static str,
+    arch: &'static str,
+    suse: &'static str,
+    if_has: &'static str,
+) -> Thing {
+    Thing {
+        name,
+        packages: [debian, fedora, arch, suse],
+        if_has,
+    }
+}
+
+/// A PATH to look for tools in.
+#[derive(Debug, Clone)]
+pub(crate) struct Toolbox {
+    pub(crate) path: OsString,
+    pub(crate) compiler: String,
+}
+
+impl Toolbox {
+    fn has(&self, name: &str) -> bool {
+        which::which_in(name, Some(&self.path), "/").is_ok()
+    }
+
+    /// Checks the tools that compile `source`.
+    pub(crate) fn check_build(&self, source: &Path) -> Result<(), ToolError> {
+        if std::env::consts::ARCH != "x86_64" {
+            return Err(ToolError::Architecture(std::env::consts::ARCH));
+        }
+        let needed = |thing: &&Thing| thing.if_has.is_empty() || source.join(thing.if_has).exists();
+        let mut missing: Vec<&Thing> = BUILD
+            .iter()
+            .filter(needed)
+            .filter(|thing| match thing.name {
+                "gcc" => !self.has(&self.compiler),
+                name => !self.has(name),
+            })
+            .collect();
+        if needed(&&LIBELF) && self.has(&self.compiler) && !self.compiles("#include <gelf.h>\n") {
+            missing.push(&LIBELF);
+        }
+        self.report("building a kernel", &missing)
+    }
+
+    /// Checks the tools that unpack a Debian package.
+    pub(crate) fn check_unpack(&self) -> Result<(), ToolError> {
+        self.check("unpacking the kernel's source", UNPACK)
+    }
+
+    /// Checks the tools that apply patches.
+    pub(crate) fn check_patch(&self) -> Result<(), ToolError> {
+        self.check("applying patches", PATCH)
+    }
+
+    fn check(&self, purpose: &'static str, things: &[Thing]) -> Result<(), ToolError> {
+        let missing: Vec<&Thing> = things.iter().filter(|thing| !self.has(thing.name)).collect();
+        self.report(purpose, &missing)
+    }
+
+    fn report(&self, purpose: &'static str, missing: &[&Thing]) -> Result<(), ToolError> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let install = SYSTEMS
+            .iter()
+            .enumerate()
+            .map(|(index, (system, command))| {
+                let mut packages: Vec<&str> =
+                    missing.iter().map(|thing| thing.packages[index]).collect();
+                packages.sort_unstable();
+                packages.dedup();
+                format!("  {system}: {command} {}", packages.join(" "))
+            })
+            .collect();
+        let missing = missing
+            .iter()
+            .map(|thing| match thing.name {
+                "gcc" => self.compiler.clone(),
+                name => name.to_owned(),
+            })
+            .collect();
+        Err(ToolError::Missing {
+            purpose,
+            missing,
+            install,
+        })
+    }
+
+    fn compiles(&self, text: &str) -> bool {
+        let mut command = self.command(&self.compiler);
+        command
+            .args(["-fsyntax-only", "-x", "c", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let Ok(mut child) = command.spawn() else {
+            return false;
+        };
+        if let Some(mut input) = child.stdin.take() {
+            // A compiler that does not read it does not compile it either.
+            let _ = input.write_all(text.as_bytes());
+        }
+        child.wait().is_ok_and(|status| status.success())
+    }
+
+    /// Asks the compiler and the linker who they are.
+    pub(crate) fn identify(&self) -> Result<Toolchain, ToolError> {
+        let first_line = |program: &str| {
+            let mut command = self.command(program);
+            command.arg("--version");
+            process::answer(command)
+                .and_then(|text| text.lines().next().map(str::to_owned))
+                .ok_or_else(|| ToolError::Mute {
+                    program: program.to_owned(),
+                })
+        };
+        Ok(Toolchain {
+            cc: self.compiler.clone(),
+            compiler: first_line(&self.compiler)?,
+            linker: first_line("ld")?,
+        })
+    }
+
+    /// Whether the compiler's cache is installed.
+    pub(crate) fn has_ccache(&self) -> bool {
+        self.has("ccache")
+    }
+
+    /// A command of this toolbox, found by its own PATH and not by the caller's.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let program = program.as_ref();
+        let found = which::which_in(program, Some(&self.path), "/");
+        process::command(
+            found.map_or_else(|_| program.to_owned(), |path| path.into_os_string()),
+            &self.path,
+        )
+    }
+}
+
+/// Checks in advance whether this machine has what builds need, for a report about
+/// the machine; `Ok` if it does.
+pub fn check(compiler: &str) -> Result<(), ToolError> {
+    let toolbox = Toolbox {
+        path: std::env::var_os("PATH").unwrap_or_default(),
+        compiler: compiler.to_owned(),
+    };
+    let mut missing: Vec<&Thing> = BUILD
+        .iter()
+        .chain(UNPACK)
+        .chain(PATCH)
+        .filter(|thing| match thing.name {
+            "gcc" => !toolbox.has(compiler),
+            name => !toolbox.has(name),
+        })
+        .collect();
+    if toolbox.has(compiler) && !toolbox.compiles("#include <gelf.h>\n") {
+        missing.push(&LIBELF);
+    }
+    toolbox.report("building kernels", &missing)
+}

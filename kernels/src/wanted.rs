@@ -1,0 +1,132 @@
+//! A kernel that is wanted: everything that decides what it will be, read from its
+//! files once. From here on no definition and no patch file is looked at again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+
+/// A wanted kernel: what a word of the command line stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// How it is called in reports and tests.
+    pub name: String,
+    /// How to get it.
+    pub origin: Origin,
+    /// What it is expected to do, by scenario; a scenario not named passes. Only
+    /// shipped kernels say something here.
+    pub expected: BTreeMap<String, Expected>,
+}
+
+/// How to get a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// It is built.
+    Recipe(Recipe),
+    /// It is there: an image that somebody else built.
+    Image(PathBuf),
+}
+
+/// How to build a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recipe {
+    /// Where its source comes from.
+    pub source: Source,
+    /// What is changed in it, in order.
+    pub patches: Vec<Patch>,
+    /// Its configuration; later ones win.
+    pub fragments: Vec<Fragment>,
+}
+
+/// Where a kernel's source comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Source {
+    /// A Debian source package by its name, for instance `linux-source-6.12`.
+    Debian(String),
+    /// A folder with a kernel's source. It is copied, never written to.
+    Directory(PathBuf),
+}
+
+/// A patch file, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch {
+    /// Where it was, for messages.
+    pub path: PathBuf,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Applied or taken back.
+    pub direction: Direction,
+}
+
+impl Patch {
+    /// Its file's name.
+    pub fn name(&self) -> String {
+        file_name(&self.path)
+    }
+
+    /// The digest of its content.
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.bytes)
+    }
+}
+
+/// Which way a patch goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// It is applied.
+    Apply,
+    /// It is taken back.
+    Revert,
+}
+
+/// A configuration fragment, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fragment {
+    /// Its name or path, for messages.
+    pub name: String,
+    /// Its text: `CONFIG_X=y` and `# CONFIG_X is not set` lines.
+    pub text: String,
+}
+
+/// What a kernel is expected to do with a scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// The verdict.
+    pub verdict: ExpectedVerdict,
+    /// Why.
+    pub because: String,
+}
+
+/// A verdict that can be expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpectedVerdict {
+    /// The kernel behaves as the scenario says.
+    Pass,
+    /// It does not.
+    Fail,
+    /// The scenario cannot tell on this kernel.
+    Inconclusive,
+}
+
+impl Wanted {
+    /// What it is expected to do with a scenario (`suite/scenario`).
+    pub fn expects(&self, scenario: &str) -> ExpectedVerdict {
+        self.expected
+            .get(scenario)
+            .map_or(ExpectedVerdict::Pass, |expected| expected.verdict)
+    }
+}
+
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
+}

@@ -1,0 +1,285 @@
+//! Patches: what applies, what is refused, and in which words.
+
+use std::fs;
+
+use numalab_kernels::Class;
+use numalab_kernels::patch::PatchError;
+use numalab_kernels::KernelError;
+use numalab_kernels::wanted::{Direction, Wanted};
+
+use crate::bench::{Bench, Listener, change, compiled, fixture};
+
+#[track_caller]
+fn refused(bench: &Bench, wanted: &Wanted) -> String {
+    let error = bench.ensure(wanted).unwrap_err();
+    assert_eq!(error.class(), Class::Input, "{error}");
+    assert!(matches!(error, KernelError::Patch(_)), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn files_come_go_and_change_and_the_tree_comes_back() {
+    let bench = Bench::new();
+    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let before = listing(&bench.copy());
+    let patch = "\
+diff --git a/sub/new.h b/sub/new.h
+new file mode 100755
+--- /dev/null
++++ b/sub/new.h
+@@ -0,0 +1 @@
++/* new */
+diff --git a/third.c b/third.c
+deleted file mode 100644
+--- a/third.c
++++ /dev/null
+@@ -1,4 +0,0 @@
+-int third(void)
+-{
+-\treturn 3;
+-}
+diff --git a/second.c b/fourth.c
+similarity index 100%
+rename from second.c
+rename to fourth.c
+";
+    let patched = bench.ensure(&bench.patched(patch, Direction::Apply)).unwrap();
+    let copy = bench.copy();
+    assert!(copy.join("sub/new.h").is_file());
+    assert!(copy.join("fourth.c").is_file());
+    assert!(!copy.join("third.c").exists() && !copy.join("second.c").exists());
+    assert_eq!(compiled(&patched), ["fourth.o"]);
+    assert_ne!(patched.image_digest, base.image_digest);
+
+    fs::remove_dir_all(base.image.parent().unwrap()).unwrap();
+    let back = bench.ensure(&bench.wanted("small")).unwrap();
+    assert_eq!(listing(&copy), before);
+    assert_eq!(back.image_digest, base.image_digest);
+}
+
+fn listing(path: &std::path::Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for item in fs::read_dir(path).unwrap() {
+        let path = item.unwrap().path();
+        let name = path.to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.push((name, Vec::new()));
+            found.extend(listing(&path));
+        } else {
+            found.push((name, fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_users_directory_is_never_written_to() {
+    let bench = Bench::new();
+    let before = listing(&bench.source());
+    bench.ensure(&bench.patched(&change(), Direction::Apply)).unwrap();
+    assert_eq!(listing(&bench.source()), before);
+}
+
+#[test]
+fn a_patch_can_be_taken_back() {
+    let bench = Bench::new();
+    let wanted = bench.wanted("small");
+    let base = bench.ensure(&wanted).unwrap();
+    let text = fs::read_to_string(bench.source().join("second.c")).unwrap();
+    fs::write(bench.source().join("second.c"), text.replace("+ 1", "+ 2")).unwrap();
+    let reverted = bench.ensure(&bench.patched(&change(), Direction::Revert)).unwrap();
+    assert_eq!(reverted.image_digest, base.image_digest);
+}
+
+#[test]
+fn a_patch_that_is_there_already_is_told_as_such() {
+    let bench = Bench::new();
+    let text = fs::read_to_string(bench.source().join("second.c")).unwrap();
+    fs::write(bench.source().join("second.c"), text.replace("+ 1", "+ 2")).unwrap();
+    assert_eq!(
+        refused(&bench, &bench.patched(&change(), Direction::Apply)),
+        "the patch \"some.patch\" cannot be applied: second.c, hunk 1 (@@ -4,2 +4,2 @@), does not \
+         match this source; it is already there (taking it back would work)"
+    );
+}
+
+#[test]
+fn a_patch_that_cannot_be_taken_back_is_told_as_such() {
+    let bench = Bench::new();
+    assert_eq!(
+        refused(&bench, &bench.patched(&change(), Direction::Revert)),
+        "the patch \"some.patch\" cannot be taken back: second.c, hunk 1 (@@ -4,2 +4,2 @@), does \
+         not match this source; it is not there (applying it would work)"
+    );
+}
+
+#[test]
+fn the_second_of_two_patches_fails_by_its_own_hunk_and_changes_nothing() {
+    let bench = Bench::new();
+    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let mut wanted = bench.patched(&change(), Direction::Apply);
+    let bad = "--- a/third.c\n+++ b/third.c\n@@ -1 +1 @@\n-int third(void)\n+int third(int x)\n\
+               @@ -3 +3 @@ int third(void)\n-\treturn 4;\n+\treturn 5;\n";
+    let second = bench.patched(bad, Direction::Apply);
+    let (
+        numalab_kernels::wanted::Origin::Recipe(into),
+        numalab_kernels::wanted::Origin::Recipe(from),
+    ) = (&mut wanted.origin, second.origin)
+    else {
+        panic!("both are built");
+    };
+    into.patches.extend(from.patches);
+    into.patches[1].path = "second.patch".into();
+    let said = refused(&bench, &wanted);
+    assert_eq!(
+        said,
+        "the patch \"second.patch\" cannot be applied: third.c, hunk 2 (@@ -3 +3 @@ int \
+         third(void)), does not match this source; it may be meant for another version"
+    );
+    // Nothing was half applied.
+    let copy = fs::read(bench.copy().join("second.c")).unwrap();
+    assert_eq!(copy, fs::read(fixture().join("second.c")).unwrap());
+    assert_eq!(bench.ensure(&bench.wanted("small")).unwrap().key, base.key);
+}
+
+#[test]
+fn patches_build_on_each_other() {
+    let bench = Bench::new();
+    bench.write("one.patch", &change());
+    bench.write(
+        "two.patch",
+        &change()
+            .replace("+ 2;", "+ 3;")
+            .replace("-\treturn value + 1;", "-\treturn value + 2;"),
+    );
+    let kernel = bench.ensure(&bench.wanted("small+one.patch+two.patch")).unwrap();
+    assert_eq!(kernel.name, "small+one+two");
+    let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
+    assert!(copy.contains("value + 3"), "{copy}");
+}
+
+#[test]
+fn what_leads_out_of_the_tree_is_refused() {
+    let bench = Bench::new();
+    let outside = bench.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, bench.source().join("link")).unwrap();
+    let cases = [
+        ("a/../../x", "leads out of the tree"),
+        ("/etc/passwd", "absolute"),
+        ("a/.git/hooks/post-checkout", ".git"),
+        ("a/sub/.GIT/config", ".git"),
+        ("a/link/x", "symbolic link"),
+        ("a", "nothing is left"),
+    ];
+    for (name, why) in cases {
+        let new = name.replacen("a/", "b/", 1);
+        let text = format!("--- /dev/null\n+++ {new}\n@@ -0,0 +1 @@\n+x\n");
+        let said = refused(&bench, &bench.patched(&text, Direction::Apply));
+        assert!(said.contains(why) && said.contains("at line 1"), "{name}: {said}");
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn forms_that_people_send() {
+    let bench = Bench::new();
+    let expected = bench
+        .ensure(&bench.patched(&change(), Direction::Apply))
+        .unwrap()
+        .image_digest;
+    let crlf = change().replace('\n', "\r\n");
+    let mail = format!(
+        "From 0123 Mon Sep 17 00:00:00 2001\nFrom: A <a@b>\nSubject: [PATCH 1/1] x\n\nWhy.\n\n\
+         > --- a/quoted\n> +++ b/quoted\n---\n second.c | 2 +-\n\n{}-- \n2.39.5\n\n",
+        change()
+    );
+    let plain = change().split_once('\n').unwrap().1.to_owned();
+    let noprefix = change().replace("a/second.c", "second.c").replace("b/second.c", "second.c");
+    for (what, text) in [("CRLF", crlf), ("mail", mail), ("plain", plain), ("no prefix", noprefix)] {
+        let kernel = bench
+            .ensure(&bench.patched(&text, Direction::Apply))
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(kernel.image_digest, expected, "{what}");
+    }
+}
+
+#[test]
+fn crlf_and_shifted_hunks_are_told() {
+    let bench = Bench::new();
+    let listener = Listener::default();
+    let text = change().replace('\n', "\r\n").replace("@@ -4,2 +4,2 @@", "@@ -2,2 +2,2 @@");
+    bench
+        .ensure_told(&bench.patched(&text, Direction::Apply), &listener)
+        .unwrap();
+    let told = listener.text();
+    assert!(told.contains("note: some.patch has CRLF line ends"), "{told}");
+    assert!(told.contains("offset 2 lines"), "{told}");
+}
+
+#[test]
+fn what_holds_no_diff_is_told_and_a_cover_letter_is_passed_over() {
+    let bench = Bench::new();
+    for (text, why) in [
+        ("", "the file is empty"),
+        ("int x;\n", "neither `diff --git`"),
+        ("Content-Transfer-Encoding: base64\n\nZGlmZg==\n", "encoded mail"),
+    ] {
+        let said = refused(&bench, &bench.patched(text, Direction::Apply));
+        assert!(said.contains(why), "{said}");
+    }
+    let listener = Listener::default();
+    let cover = bench.patched("Subject: [PATCH v2 0/3] numa: x\n\nText\n", Direction::Apply);
+    bench.ensure_told(&cover, &listener).unwrap();
+    assert!(listener.text().contains("cover letter"), "{}", listener.text());
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let bench = Bench::new();
+    let text = change().replace("second.c", "kernel/sched/fair.c");
+    assert_eq!(
+        refused(&bench, &bench.patched(&text, Direction::Apply)),
+        "the patch \"some.patch\" changes \"kernel/sched/fair.c\", which this source does not have"
+    );
+}
+
+#[test]
+fn git_works_whatever_repository_and_settings_lie_around() {
+    let bench = Bench::new();
+    // The cache inside of a repository: git would take the scratch folder for a part
+    // of it and pass over the patch's files in silence.
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git")
+            .args(arguments)
+            .current_dir(bench.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    git(&["init", "--quiet"]);
+    git(&["config", "apply.whitespace", "error-all"]);
+    let text = change().replace("value + 2;", "value + 2; ");
+    let kernel = bench.ensure(&bench.patched(&text, Direction::Apply)).unwrap();
+    assert_eq!(compiled(&kernel).len(), 3);
+    let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
+    assert!(copy.contains("value + 2; \n"), "{copy}");
+}
+
+#[test]
+fn a_cut_off_patch_is_told_with_its_line() {
+    let bench = Bench::new();
+    let text = change();
+    let cut = &text[..text.len() - 20];
+    let error = bench
+        .ensure(&bench.patched(cut.trim_end_matches(|c| c != '\n'), Direction::Apply))
+        .unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            KernelError::Patch(PatchError::Malformed { line: 4, .. })
+        ),
+        "{error:?}"
+    );
+}

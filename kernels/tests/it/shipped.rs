@@ -1,0 +1,90 @@
+//! The shipped definitions, as data.
+
+use std::path::{Path, PathBuf};
+
+use numalab_kernels::Catalog;
+use numalab_kernels::config::{REQUIRED, Requested};
+use numalab_kernels::wanted::{Direction, ExpectedVerdict, Origin, Source};
+
+fn catalog() -> Catalog {
+    Catalog::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn the_matrix_has_the_four_kernels() {
+    let names: Vec<String> = catalog()
+        .matrix()
+        .unwrap()
+        .into_iter()
+        .map(|wanted| wanted.name)
+        .collect();
+    assert_eq!(
+        names,
+        ["cpuset-skip", "linux-6.12", "no-late-vma-scan", "no-scan-period-limit"]
+    );
+}
+
+#[test]
+fn each_kernel_is_expected_to_do_what_its_patch_says() {
+    let catalog = catalog();
+    let cases = [
+        ("linux-6.12", ExpectedVerdict::Fail, ExpectedVerdict::Pass),
+        ("cpuset-skip", ExpectedVerdict::Pass, ExpectedVerdict::Pass),
+        ("no-late-vma-scan", ExpectedVerdict::Fail, ExpectedVerdict::Fail),
+        ("no-scan-period-limit", ExpectedVerdict::Fail, ExpectedVerdict::Pass),
+    ];
+    for (name, skip, late) in cases {
+        let wanted = catalog.resolve(name, Path::new("/")).unwrap();
+        assert_eq!(wanted.expects("cpuset/single-node-skip"), skip, "{name}");
+        assert_eq!(wanted.expects("vma/late-vma-scan"), late, "{name}");
+    }
+}
+
+#[test]
+fn the_variants_share_the_bases_source_and_options() {
+    let catalog = catalog();
+    let recipe = |name: &str| match catalog.resolve(name, Path::new("/")).unwrap().origin {
+        Origin::Recipe(recipe) => recipe,
+        Origin::Image(path) => panic!("{path:?}"),
+    };
+    let base = recipe("linux-6.12");
+    assert_eq!(base.source, Source::Debian("linux-source-6.12".to_owned()));
+    assert!(base.patches.is_empty());
+    for name in ["cpuset-skip", "no-late-vma-scan", "no-scan-period-limit"] {
+        let variant = recipe(name);
+        assert_eq!(variant.source, base.source);
+        assert_eq!(variant.fragments, base.fragments);
+        assert_eq!(variant.patches.len(), 1);
+        assert_eq!(variant.patches[0].direction, Direction::Apply);
+        let text = String::from_utf8(variant.patches[0].bytes.clone()).unwrap();
+        assert!(text.contains("SPDX-License-Identifier: GPL-2.0-only"), "{name}");
+    }
+    let without = Requested::read(&recipe("no-numa-balancing").fragments).unwrap();
+    assert!(without.text().contains("# CONFIG_NUMA_BALANCING is not set\n"));
+}
+
+#[test]
+fn what_the_guest_contract_needs_is_asked_for() {
+    let Origin::Recipe(recipe) = catalog().resolve("linux-6.12", Path::new("/")).unwrap().origin
+    else {
+        panic!("it is built");
+    };
+    let text = Requested::read(&recipe.fragments).unwrap().text();
+    for (option, _) in REQUIRED {
+        assert!(text.contains(&format!("{option}=y\n")), "{option}");
+    }
+}
+
+#[test]
+fn every_patch_file_is_used() {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("patches");
+    let used: Vec<PathBuf> = catalog()
+        .definitions()
+        .flat_map(|definition| definition.apply.iter().chain(&definition.revert))
+        .map(|name| folder.join(name))
+        .collect();
+    for item in std::fs::read_dir(&folder).unwrap() {
+        let path = item.unwrap().path();
+        assert!(used.contains(&path), "{path:?}");
+    }
+}

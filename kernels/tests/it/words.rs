@@ -1,0 +1,146 @@
+//! Words of the command line and definitions: what they mean, and how they fail.
+
+use std::fs;
+
+use numalab_kernels::wanted::{ExpectedVerdict, Origin, Source};
+use numalab_kernels::{Catalog, Class, KernelError, Wanted};
+
+use crate::bench::{Bench, copy_folder, fixture};
+
+fn resolve(bench: &Bench, word: &str) -> Result<Wanted, KernelError> {
+    Catalog::load(&bench.catalog())?.resolve(word, bench.path())
+}
+
+#[track_caller]
+fn fails(bench: &Bench, word: &str) -> String {
+    let error = resolve(bench, word).unwrap_err();
+    assert_eq!(error.class(), Class::Input, "{error}");
+    error.to_string().replace(&bench.path().to_string_lossy().into_owned(), "HERE")
+}
+
+#[test]
+fn a_name_is_a_kernel_and_a_slip_is_understood() {
+    let bench = Bench::new();
+    assert_eq!(resolve(&bench, "small").unwrap().name, "small");
+    assert_eq!(
+        fails(&bench, "smal"),
+        "\"smal\" is no kernel: neither a file or folder in \"HERE\" nor one of small; did you \
+         mean \"small\"?"
+    );
+    assert!(!fails(&bench, "windows").contains("did you mean"));
+    assert!(fails(&bench, "").contains("is no kernel"));
+}
+
+#[test]
+fn a_definitions_path_is_a_kernel() {
+    let bench = Bench::new();
+    bench.write("own/mine.yaml", "summary: x\nbase: small\napply: [fix.patch]\n");
+    bench.write("own/fix.patch", "diff\n");
+    let wanted = resolve(&bench, "own/mine.yaml").unwrap();
+    assert_eq!(wanted.name, "mine");
+    let Origin::Recipe(recipe) = wanted.origin else {
+        panic!("it is built");
+    };
+    assert_eq!(recipe.patches[0].bytes, b"diff\n");
+    assert_eq!(
+        recipe.source,
+        Source::Directory(bench.source().canonicalize().unwrap())
+    );
+}
+
+#[test]
+fn a_source_directory_takes_the_base_kernels_options() {
+    let bench = Bench::new();
+    bench.define(
+        "linux-6.12",
+        "summary: x\nsource: {directory: source}\nset: {CONFIG_SMALL: y}\n",
+    );
+    copy_folder(&fixture(), &bench.path().join("mine"));
+    let wanted = resolve(&bench, "mine").unwrap();
+    assert_eq!(wanted.name, "mine");
+    let Origin::Recipe(recipe) = wanted.origin else {
+        panic!("it is built");
+    };
+    assert_eq!(recipe.fragments[0].text, "CONFIG_SMALL=y\n");
+    fs::create_dir(bench.path().join("empty")).unwrap();
+    assert!(fails(&bench, "empty").contains("it has no Makefile"));
+}
+
+#[test]
+fn patches_come_after_a_plus_and_an_existing_file_wins() {
+    let bench = Bench::new();
+    bench.write("a.patch", "one\n");
+    bench.write("a+b.patch", "two\n");
+    bench.write("deep/c.patch", "three\n");
+    let patches = |word: &str| {
+        let Origin::Recipe(recipe) = resolve(&bench, word).unwrap().origin else {
+            panic!("it is built");
+        };
+        let texts = recipe.patches.into_iter().map(|patch| patch.bytes);
+        String::from_utf8(texts.flatten().collect()).unwrap()
+    };
+    assert_eq!(patches("small+a.patch"), "one\n");
+    assert_eq!(patches("small+a+b.patch"), "two\n");
+    assert_eq!(patches("small+a.patch+deep/c.patch"), "one\nthree\n");
+    assert_eq!(resolve(&bench, "small+a.patch").unwrap().name, "small+a");
+    assert_eq!(
+        fails(&bench, "small+nope.patch"),
+        "the patch \"nope.patch\" in \"small+nope.patch\" is not there (looked for in \"HERE\")"
+    );
+    assert!(fails(&bench, "small+").contains("is not there"));
+}
+
+#[test]
+fn expectations_are_inherited_and_overridden() {
+    let bench = Bench::new();
+    bench.define(
+        "old",
+        "summary: x\nbase: small\nexpected:\n  a/one: {verdict: fail, because: y}\n  \
+         a/two: {verdict: fail, because: y}\n",
+    );
+    bench.define(
+        "new",
+        "summary: x\nbase: old\nexpected:\n  a/one: {verdict: pass, because: y}\n",
+    );
+    let wanted = resolve(&bench, "new").unwrap();
+    assert_eq!(wanted.expects("a/one"), ExpectedVerdict::Pass);
+    assert_eq!(wanted.expects("a/two"), ExpectedVerdict::Fail);
+    assert_eq!(wanted.expects("a/three"), ExpectedVerdict::Pass);
+    bench.write("p.patch", "x\n");
+    assert!(resolve(&bench, "new+p.patch").unwrap().expected.is_empty());
+}
+
+#[test]
+fn mistakes_in_definitions_are_told_with_their_place() {
+    let bench = Bench::new();
+    let cases = [
+        ("summary: x\nbase: small\naply: [x]\n", "3:1", "unknown field `aply`"),
+        ("summary: x\nsource:\n  svn: x\n", "3:3", "unknown variant `svn`"),
+        ("summary: x\n", "1:1", "neither `base`"),
+        ("summary: x\nbase: small\nsource: {debian: linux-source-6.12}\n", "3:1", "both"),
+        ("summary: x\nbase: smal\n", "2:7", "did you mean \"small\"?"),
+        ("summary: x\nbase: bad\n", "2:7", "leads back"),
+        ("summary: x\nbase: small\napply:\n  - no.patch\n", "4:5", "is not there"),
+        ("summary: x\nbase: small\nset: {CONFIG_A: true}\n", "3:7", "true or false"),
+        ("summary: x\nbase: small\nset: {A: y}\n", "3:7", "is no option"),
+        ("summary: x\nbase: small\nmatrix: perhaps\n", "3:9", "expected a boolean"),
+        ("summary: x\nbase: small\nexpected: {one: {verdict: fail, because: y}}\n", "3:12", "suite/scenario"),
+        ("summary: x\nbase: small\nexpected: {a/b: {verdict: maybe, because: y}}\n", "3:27", "unknown variant `maybe`"),
+        ("summary: x\nbase: small\nexpected: {a/b: {verdict: fail, because: ''}}\n", "3:12", "is empty"),
+        ("summary: x\nsource: {debian: --option}\n", "2:18", "no name of a Debian package"),
+        ("summary: [x\n", "2:1", "did not find expected"),
+        ("", "1:1", "missing field"),
+    ];
+    for (text, place, why) in cases {
+        bench.define("bad", text);
+        let said = match Catalog::load(&bench.catalog()) {
+            Ok(catalog) => catalog.resolve("bad", bench.path()).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(said.contains(&format!("bad.yaml:{place}: ")), "{text:?}: {said}");
+        assert!(said.contains(why), "{text:?}: {said}");
+    }
+    bench.define("bad", "summary: x\nbase: small\nmatrix: perhaps\n");
+    let said = Catalog::load(&bench.catalog()).unwrap_err().to_string();
+    assert!(said.ends_with("\n3 | matrix: perhaps\n  |         ^"), "{said}");
+}
