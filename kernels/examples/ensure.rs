@@ -63,7 +63,14 @@ fn run(catalog: &Path, word: &str, options: &BuildOptions) -> Result<(), KernelE
     let cancel = AtomicBool::new(false);
     let kernel = ensure(&cache, &wanted, options, &progress, &cancel)?;
     let at = progress.0.elapsed().as_secs_f64();
-    eprintln!("{at:7.2} {} {}", kernel.image_digest, kernel.image.display());
-    println!("{}", serde_json::to_string_pretty(&kernel.manifest).unwrap_or_default());
+    eprintln!(
+        "{at:7.2} {} {}",
+        kernel.image_digest,
+        kernel.image.display()
+    );
+    println!(
+        "{}",
+        serde_json::to_string_pretty(&kernel.manifest).unwrap_or_default()
+    );
     Ok(())
 }

@@ -205,10 +205,16 @@ impl Build<'_> {
         fs::write(&wanted, self.requested.text())
             .map_err(|error| CacheError::io("write", &wanted, error))?;
         let what = format!("configuring {}", self.name);
-        self.make(&["allnoconfig"], &what, CONFIG_DEADLINE, Some(&wanted), &mut |_| {})?;
+        self.make(
+            &["allnoconfig"],
+            &what,
+            CONFIG_DEADLINE,
+            Some(&wanted),
+            &mut |_| {},
+        )?;
         self.make(&["olddefconfig"], &what, CONFIG_DEADLINE, None, &mut |_| {})?;
-        let text = fs::read_to_string(&config)
-            .map_err(|error| CacheError::io("read", &config, error))?;
+        let text =
+            fs::read_to_string(&config).map_err(|error| CacheError::io("read", &config, error))?;
         let warnings = Config::parse(&text)
             .check(self.requested, &self.tree.src())
             .map_err(|error: ConfigError| KernelError::from(error))?;

@@ -221,7 +221,12 @@ impl Cache {
             root: root.canonicalize().map_err(fault)?,
         };
         let text = cache.root.to_string_lossy();
-        for (letter, what) in [(' ', "space"), (':', "colon"), ('\t', "tab"), ('\n', "newline")] {
+        for (letter, what) in [
+            (' ', "space"),
+            (':', "colon"),
+            ('\t', "tab"),
+            ('\n', "newline"),
+        ] {
             if text.contains(letter) {
                 return Err(CacheError::Path {
                     path: cache.root.clone(),

@@ -35,9 +35,7 @@ pub enum WordError {
         source: io::Error,
     },
     /// There is no such thing.
-    #[error(
-        "{word:?} is no kernel: neither a file or folder in {cwd:?} nor one of {known}{hint}"
-    )]
+    #[error("{word:?} is no kernel: neither a file or folder in {cwd:?} nor one of {known}{hint}")]
     Unknown {
         /// The word.
         word: String,
@@ -96,7 +94,10 @@ impl Catalog {
         let mut definitions = BTreeMap::new();
         for item in fs::read_dir(folder).map_err(fault)? {
             let path = item.map_err(fault)?.path();
-            if path.extension().is_some_and(|extension| extension == "yaml") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "yaml")
+            {
                 let definition = Definition::read(&path)?;
                 definitions.insert(definition.name.clone(), definition);
             }
@@ -176,7 +177,10 @@ impl Catalog {
         if path.is_dir() {
             return self.directory(&path);
         }
-        if path.extension().is_some_and(|extension| extension == "yaml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
             return self.wanted(&Definition::read(&path)?);
         }
         image::inspect(&path)?;
@@ -247,10 +251,7 @@ impl Catalog {
                             .unwrap_or_default();
                         let known = names().collect::<Vec<_>>().join(", ");
                         return Err(last
-                            .fault(
-                                name,
-                                format!("the base {name:?} is none of {known}{hint}"),
-                            )
+                            .fault(name, format!("the base {name:?} is none of {known}{hint}"))
                             .into());
                     };
                     if trail.iter().any(|known| known.path == base.path) {
@@ -343,11 +344,7 @@ impl Catalog {
 }
 
 fn beside(definition: &Definition, path: &Path) -> PathBuf {
-    definition
-        .path
-        .parent()
-        .unwrap_or(Path::new(""))
-        .join(path)
+    definition.path.parent().unwrap_or(Path::new("")).join(path)
 }
 
 fn read_patch(path: PathBuf, direction: Direction) -> Result<Patch, WordError> {
@@ -361,11 +358,7 @@ fn read_patch(path: PathBuf, direction: Direction) -> Result<Patch, WordError> {
     }
 }
 
-fn read_text(
-    definition: &Definition,
-    name: &str,
-    path: &Path,
-) -> Result<String, DefinitionError> {
+fn read_text(definition: &Definition, name: &str, path: &Path) -> Result<String, DefinitionError> {
     fs::read_to_string(path).map_err(|error| {
         definition.fault(name, format!("{} cannot be read: {error}", path.display()))
     })

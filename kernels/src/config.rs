@@ -34,8 +34,14 @@ pub const REQUIRED: &[(&str, &str)] = &[
     ("CONFIG_ACPI_NUMA", "nodes are described by ACPI"),
     ("CONFIG_NUMA_BALANCING", "it is the subject"),
     ("CONFIG_CGROUPS", "tasks are put into control groups"),
-    ("CONFIG_CPUSETS", "tasks are bound to memory nodes by cpusets"),
-    ("CONFIG_MEMCG", "counters of a control group are in memory.stat"),
+    (
+        "CONFIG_CPUSETS",
+        "tasks are bound to memory nodes by cpusets",
+    ),
+    (
+        "CONFIG_MEMCG",
+        "counters of a control group are in memory.stat",
+    ),
     ("CONFIG_VM_EVENT_COUNTERS", "counters are in /proc/vmstat"),
     ("CONFIG_SCHED_DEBUG", "numa_scan_seq is in /proc/PID/sched"),
     ("CONFIG_FW_CFG_SYSFS", "the plan comes in by fw_cfg"),
@@ -45,9 +51,7 @@ pub const REQUIRED: &[(&str, &str)] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A fragment's line is no option.
-    #[error(
-        "{fragment}:{line}: {text:?} is neither `CONFIG_X=value` nor `# CONFIG_X is not set`"
-    )]
+    #[error("{fragment}:{line}: {text:?} is neither `CONFIG_X=value` nor `# CONFIG_X is not set`")]
     Syntax {
         /// The fragment.
         fragment: String,
@@ -57,7 +61,10 @@ pub enum ConfigError {
         text: String,
     },
     /// Options were not granted.
-    #[error("the kernel's configuration is not the one asked for:{}", list(refused))]
+    #[error(
+        "the kernel's configuration is not the one asked for:{}",
+        list(refused)
+    )]
     Refused {
         /// Each of them.
         refused: Vec<Refused>,
@@ -225,10 +232,8 @@ impl Config {
         if differing.is_empty() {
             return Ok(Vec::new());
         }
-        let symbols = kconfig::Symbols::find(
-            source,
-            differing.iter().map(|(option, ..)| option.as_str()),
-        )?;
+        let symbols =
+            kconfig::Symbols::find(source, differing.iter().map(|(option, ..)| option.as_str()))?;
         let mut warnings = Vec::new();
         let mut refused = Vec::new();
         for (option, asked, origin, got) in differing {
@@ -258,7 +263,9 @@ impl Config {
 /// and an empty text may stand without quotes.
 fn same(asked: &str, got: &str) -> bool {
     let number = |text: &str| {
-        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+        let digits = text
+            .strip_prefix("0x")
+            .or_else(|| text.strip_prefix("0X"))?;
         u64::from_str_radix(digits, 16).ok()
     };
     asked == got || (number(asked).is_some() && number(asked) == number(got))
@@ -301,12 +308,19 @@ mod tests {
         )])
         .unwrap();
         assert_eq!(split.text(), whole.text());
-        assert_eq!(split.text(), "# CONFIG_A is not set\nCONFIG_B=64\nCONFIG_C=\"\"\n");
+        assert_eq!(
+            split.text(),
+            "# CONFIG_A is not set\nCONFIG_B=64\nCONFIG_C=\"\"\n"
+        );
     }
 
     #[test]
     fn a_line_that_is_no_option_is_told_with_its_place() {
-        for (text, line) in [("CONFIG_A=y\nCONFIG_B\n", 2), ("CONFIG_A=\n", 1), ("A=y\n", 1)] {
+        for (text, line) in [
+            ("CONFIG_A=y\nCONFIG_B\n", 2),
+            ("CONFIG_A=\n", 1),
+            ("A=y\n", 1),
+        ] {
             let error = Requested::read(&[fragment("guest", text)]).unwrap_err();
             assert!(
                 error.to_string().starts_with(&format!("guest:{line}: ")),

@@ -115,7 +115,8 @@ impl Definition {
             };
             DefinitionError::at(path, text, line, column, message)
         })?;
-        let fault = |needle: &str, message: String| DefinitionError::find(path, text, needle, message);
+        let fault =
+            |needle: &str, message: String| DefinitionError::find(path, text, needle, message);
         let name = path
             .file_stem()
             .unwrap_or_default()
@@ -237,20 +238,23 @@ impl DefinitionError {
 
     fn at(path: &Path, text: &str, line: usize, column: usize, message: String) -> Self {
         let (line, column) = (line.max(1), column.max(1));
-        let excerpt = text.lines().nth(line - 1).map_or_else(String::new, |shown| {
-            let shown: String = shown
-                .chars()
-                .take(200)
-                .map(|letter| if letter.is_control() { ' ' } else { letter })
-                .collect();
-            let number = line.to_string();
-            let column = column.min(shown.chars().count() + 1);
-            format!(
-                "\n{number} | {shown}\n{} | {}^",
-                " ".repeat(number.len()),
-                " ".repeat(column - 1)
-            )
-        });
+        let excerpt = text
+            .lines()
+            .nth(line - 1)
+            .map_or_else(String::new, |shown| {
+                let shown: String = shown
+                    .chars()
+                    .take(200)
+                    .map(|letter| if letter.is_control() { ' ' } else { letter })
+                    .collect();
+                let number = line.to_string();
+                let column = column.min(shown.chars().count() + 1);
+                format!(
+                    "\n{number} | {shown}\n{} | {}^",
+                    " ".repeat(number.len()),
+                    " ".repeat(column - 1)
+                )
+            });
         Self {
             path: path.to_owned(),
             line,

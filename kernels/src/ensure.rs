@@ -127,8 +127,7 @@ impl Work<'_> {
                 let found = image::inspect(&copy)?;
                 let image_digest = Digest::of_file(&copy).map_err(read)?;
                 let place = entry.path().join(store::image_name(found.kind));
-                fs::rename(&copy, &place)
-                    .map_err(|error| CacheError::io("write", place, error))?;
+                fs::rename(&copy, &place).map_err(|error| CacheError::io("write", place, error))?;
                 if beside.is_some() {
                     let place = entry.path().join(store::CONFIG);
                     fs::write(&place, &settings)
@@ -390,12 +389,7 @@ impl Work<'_> {
 }
 
 /// The digest of everything that decides a kernel's bytes.
-fn key(
-    source: &Identity,
-    recipe: &Recipe,
-    requested: &Requested,
-    toolchain: &Toolchain,
-) -> Digest {
+fn key(source: &Identity, recipe: &Recipe, requested: &Requested, toolchain: &Toolchain) -> Digest {
     let mut digester = Digester::new();
     digester
         .field("recipe", RECIPE)
@@ -452,7 +446,8 @@ fn plain(name: &str) -> String {
 fn jobs() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let memory = available_memory().unwrap_or(u64::MAX) / MEMORY_PER_JOB;
-    cpus.min(usize::try_from(memory).unwrap_or(usize::MAX)).max(1)
+    cpus.min(usize::try_from(memory).unwrap_or(usize::MAX))
+        .max(1)
 }
 
 /// Memory that can be had, in bytes: the machine's, or this control group's.

@@ -101,11 +101,17 @@ fn identify(head: &[u8], file: &mut File) -> Result<Kind, String> {
         return Ok(Kind::BzImage);
     }
     let looks = [
-        (&b"\x1f\x8b"[..], "gzip data: an initramfs, or a kernel of another architecture"),
+        (
+            &b"\x1f\x8b"[..],
+            "gzip data: an initramfs, or a kernel of another architecture",
+        ),
         (b"\xfd7zXZ\0", "xz data: unpack it first"),
         (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
         (b"070701", "a cpio archive (an initramfs)"),
-        (b"!<arch>\ndebian-binary", "a Debian package: unpack it and give its /boot/vmlinuz-*"),
+        (
+            b"!<arch>\ndebian-binary",
+            "a Debian package: unpack it and give its /boot/vmlinuz-*",
+        ),
         (b"!<arch>\n", "a static library"),
         (b"QFI\xfb", "a disk image"),
         (b"#!", "a script"),
@@ -116,14 +122,22 @@ fn identify(head: &[u8], file: &mut File) -> Result<Kind, String> {
     let what = looks
         .iter()
         .find(|(magic, _)| head.starts_with(magic))
-        .map_or("neither an ELF file nor one of the boot protocol", |(_, what)| what);
-    Err(format!("it is {what}; a vmlinux or a bzImage for x86-64 is expected"))
+        .map_or(
+            "neither an ELF file nor one of the boot protocol",
+            |(_, what)| what,
+        );
+    Err(format!(
+        "it is {what}; a vmlinux or a bzImage for x86-64 is expected"
+    ))
 }
 
 /// Whether an ELF file is a kernel with a PVH entry.
 fn elf(head: &[u8], file: &mut File) -> Result<(), String> {
     let short = || "its ELF header is cut off".to_owned();
-    let (class, order) = (head.get(4).ok_or_else(short)?, head.get(5).ok_or_else(short)?);
+    let (class, order) = (
+        head.get(4).ok_or_else(short)?,
+        head.get(5).ok_or_else(short)?,
+    );
     let machine = u16_at(head, 18).ok_or_else(short)?;
     if (*class, *order, machine) != (2, 1, 62) {
         return Err("it is an ELF file, but not for x86-64".to_owned());
@@ -146,9 +160,11 @@ fn elf(head: &[u8], file: &mut File) -> Result<(), String> {
         let offset = u64_at(head, at + 8).ok_or_else(short)?;
         let length = u64_at(head, at + 32).ok_or_else(short)?;
         let mut notes = Vec::new();
-        let read = file
-            .seek(SeekFrom::Start(offset))
-            .and_then(|_| Read::by_ref(file).take(length.min(64 * 1024)).read_to_end(&mut notes));
+        let read = file.seek(SeekFrom::Start(offset)).and_then(|_| {
+            Read::by_ref(file)
+                .take(length.min(64 * 1024))
+                .read_to_end(&mut notes)
+        });
         if read.is_ok() && has_pvh(&notes) {
             return Ok(());
         }
@@ -243,13 +259,19 @@ fn first_word(text: &[u8]) -> Option<String> {
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
+    Some(u16::from_le_bytes(
+        bytes.get(at..at.checked_add(2)?)?.try_into().ok()?,
+    ))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    Some(u32::from_le_bytes(
+        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+    ))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+    Some(u64::from_le_bytes(
+        bytes.get(at..at.checked_add(8)?)?.try_into().ok()?,
+    ))
 }

@@ -26,7 +26,14 @@ pub(crate) struct Symbol {
 }
 
 /// Folders that have no Kconfig files of an x86 kernel.
-const PASSED_OVER: [&str; 6] = ["Documentation", "tools", ".git", "LICENSES", "samples", "tests"];
+const PASSED_OVER: [&str; 6] = [
+    "Documentation",
+    "tools",
+    ".git",
+    "LICENSES",
+    "samples",
+    "tests",
+];
 
 impl Symbols {
     /// Looks for `options` (with `CONFIG_`) in the Kconfig files of `source`.
@@ -38,7 +45,9 @@ impl Symbols {
             .filter_map(|option| option.strip_prefix("CONFIG_"))
             .collect();
         let mut symbols = Self::default();
-        walk(source, source, &mut |text| read(text, &wanted, &mut symbols.0))?;
+        walk(source, source, &mut |text| {
+            read(text, &wanted, &mut symbols.0)
+        })?;
         Ok(symbols)
     }
 
@@ -51,7 +60,9 @@ impl Symbols {
 /// that they call.
 pub(crate) fn digest(source: &Path) -> Result<Digest, CacheError> {
     let mut texts = Vec::new();
-    walk(source, source, &mut |text| texts.push(Digest::of(text.as_bytes())))?;
+    walk(source, source, &mut |text| {
+        texts.push(Digest::of(text.as_bytes()))
+    })?;
     let scripts = source.join("scripts");
     for item in fs::read_dir(&scripts).into_iter().flatten().flatten() {
         let path = item.path();
@@ -196,7 +207,11 @@ fn read(text: &str, wanted: &BTreeSet<&str>, symbols: &mut BTreeMap<String, Symb
                         .rsplit_once("\" if ")
                         .map(|(_, condition)| condition.trim().to_owned())
                         .unwrap_or_default();
-                    symbols.entry(name.clone()).or_default().prompts.push(condition);
+                    symbols
+                        .entry(name.clone())
+                        .or_default()
+                        .prompts
+                        .push(condition);
                 }
             }
             _ => {}
@@ -240,7 +255,11 @@ config HIDDEN
     #[test]
     fn dependencies_are_told_with_their_values() {
         assert_eq!(
-            explain(TEXT, "MIGRATION", "CONFIG_MMU=y\n# CONFIG_NUMA is not set\n"),
+            explain(
+                TEXT,
+                "MIGRATION",
+                "CONFIG_MMU=y\n# CONFIG_NUMA is not set\n"
+            ),
             " (its dependencies: (NUMA || MEMORY_HOTPLUG) && MMU && MMU; here \
              MEMORY_HOTPLUG=n, MMU=y, NUMA=n)"
         );

@@ -93,7 +93,9 @@ fn explain(text: &str) -> Failure {
     });
     if lines.is_empty() {
         // Of make's own words the first is nearest to the cause.
-        lines = pick(text, |line| line.starts_with("make") && line.contains("***"));
+        lines = pick(text, |line| {
+            line.starts_with("make") && line.contains("***")
+        });
     }
     if lines.is_empty() {
         let all: Vec<&str> = text.lines().collect();
@@ -137,17 +139,45 @@ mod tests {
     #[test]
     fn causes_are_told_apart() {
         let cases = [
-            ("a.c:1:2: error: expected ';'\nmake[2]: *** [x] Error 1", Cause::Source, 1),
-            ("fatal error: error writing to /tmp/x: No space left on device", Cause::Full, 1),
-            ("gcc: fatal error: Killed signal terminated program cc1", Cause::Killed, 1),
-            ("./include/linux/stddef.h:11:9: error: cannot use keyword 'false' as enumeration constant", Cause::Language, 1),
-            ("make: *** No rule to make target 'x'.  Stop.", Cause::Source, 1),
-            ("ld: vmlinux.o: undefined reference to `x'", Cause::Source, 1),
+            (
+                "a.c:1:2: error: expected ';'\nmake[2]: *** [x] Error 1",
+                Cause::Source,
+                1,
+            ),
+            (
+                "fatal error: error writing to /tmp/x: No space left on device",
+                Cause::Full,
+                1,
+            ),
+            (
+                "gcc: fatal error: Killed signal terminated program cc1",
+                Cause::Killed,
+                1,
+            ),
+            (
+                "./include/linux/stddef.h:11:9: error: cannot use keyword 'false' as enumeration constant",
+                Cause::Language,
+                1,
+            ),
+            (
+                "make: *** No rule to make target 'x'.  Stop.",
+                Cause::Source,
+                1,
+            ),
+            (
+                "ld: vmlinux.o: undefined reference to `x'",
+                Cause::Source,
+                1,
+            ),
             ("nothing said", Cause::Source, 1),
         ];
         for (text, cause, lines) in cases {
             let failure = explain(text);
-            assert_eq!((failure.cause, failure.lines.len()), (cause, lines), "{text}");
+            assert_eq!(
+                (failure.cause, failure.lines.len()),
+                (cause, lines),
+                "{text}"
+            );
         }
         let many = "x.c:1:1: error: no\n".repeat(30);
         assert_eq!(explain(&many).lines.len(), SHOWN);

@@ -145,7 +145,8 @@ pub(crate) fn distrust_future(folder: &Path) -> Result<bool, CacheError> {
 /// The later of a file's change times, in nanoseconds since the epoch. The time of
 /// the inode's change cannot be set back.
 fn changed(data: &Metadata) -> i128 {
-    let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+    let nanoseconds =
+        |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
     nanoseconds(data.ctime(), data.ctime_nsec()).max(nanoseconds(data.mtime(), data.mtime_nsec()))
 }
 

@@ -194,7 +194,10 @@ pub(crate) fn was_killed(status: ExitStatus) -> bool {
 ///
 /// The signal comes with the end of the *thread* that started the child: each
 /// caller here waits for its child in that thread.
-#[expect(unsafe_code, reason = "what runs between fork and exec has no safe interface")]
+#[expect(
+    unsafe_code,
+    reason = "what runs between fork and exec has no safe interface"
+)]
 fn tie_to_parent(command: &mut Command, lock: Option<BorrowedFd<'_>>) {
     let parent = rustix::process::getpid();
     let lock = lock.map(|lock| lock.as_raw_fd());

@@ -69,10 +69,31 @@ const BUILD: &[Thing] = &[
     thing("gcc", "gcc", "gcc", "gcc", "gcc", ""),
     thing("ld", "binutils", "binutils", "binutils", "binutils", ""),
     thing("strip", "binutils", "binutils", "binutils", "binutils", ""),
-    thing("flex", "flex", "flex", "flex", "flex", "scripts/kconfig/lexer.l"),
-    thing("bison", "bison", "bison", "bison", "bison", "scripts/kconfig/parser.y"),
+    thing(
+        "flex",
+        "flex",
+        "flex",
+        "flex",
+        "flex",
+        "scripts/kconfig/lexer.l",
+    ),
+    thing(
+        "bison",
+        "bison",
+        "bison",
+        "bison",
+        "bison",
+        "scripts/kconfig/parser.y",
+    ),
     thing("bc", "bc", "bc", "bc", "bc", "kernel/time/timeconst.bc"),
-    thing("perl", "perl", "perl", "perl", "perl", "scripts/Kbuild.include"),
+    thing(
+        "perl",
+        "perl",
+        "perl",
+        "perl",
+        "perl",
+        "scripts/Kbuild.include",
+    ),
 ];
 
 const UNPACK: &[Thing] = &[
@@ -150,7 +171,10 @@ impl Toolbox {
     }
 
     fn check(&self, purpose: &'static str, things: &[Thing]) -> Result<(), ToolError> {
-        let missing: Vec<&Thing> = things.iter().filter(|thing| !self.has(thing.name)).collect();
+        let missing: Vec<&Thing> = things
+            .iter()
+            .filter(|thing| !self.has(thing.name))
+            .collect();
         self.report(purpose, &missing)
     }
 

@@ -110,7 +110,8 @@ impl Cache {
         let mut places: Vec<PathBuf> = Part::ALL.iter().map(|part| self.part(*part)).collect();
         places.push(self.root.clone());
         for place in places {
-            let list = fs::read_dir(&place).map_err(|error| CacheError::io("list", &place, error))?;
+            let list =
+                fs::read_dir(&place).map_err(|error| CacheError::io("list", &place, error))?;
             for item in list.flatten() {
                 let path = item.path();
                 if !item.file_name().to_string_lossy().starts_with(TEMPORARY) {

@@ -160,8 +160,7 @@ impl EntryLock {
         let mut told = false;
         loop {
             if exclusive {
-                fs::create_dir_all(entry)
-                    .map_err(|error| CacheError::io("make", entry, error))?;
+                fs::create_dir_all(entry).map_err(|error| CacheError::io("make", entry, error))?;
             }
             let Some(lock) = Self::open(entry, exclusive)? else {
                 if exclusive {

@@ -55,7 +55,8 @@ impl Cache {
         let mut entries = Vec::new();
         for part in Part::ALL {
             let place = self.part(part);
-            let list = fs::read_dir(&place).map_err(|error| CacheError::io("list", &place, error))?;
+            let list =
+                fs::read_dir(&place).map_err(|error| CacheError::io("list", &place, error))?;
             for item in list.flatten() {
                 let name = item.file_name().to_string_lossy().into_owned();
                 if name.starts_with('.') {

@@ -44,8 +44,7 @@ pub(crate) fn work_out(
         tools,
         cancel,
     };
-    fs::create_dir_all(&area.files)
-        .map_err(|error| PatchError::io("make", &area.files, error))?;
+    fs::create_dir_all(&area.files).map_err(|error| PatchError::io("make", &area.files, error))?;
     for patch in patches {
         area.apply(patch, &mut outcome)?;
     }
@@ -75,7 +74,9 @@ impl Area<'_> {
                 }),
                 None => {
                     let name = patch.name();
-                    outcome.notes.push(format!("{name} is a cover letter: passed over"));
+                    outcome
+                        .notes
+                        .push(format!("{name} is a cover letter: passed over"));
                     Ok(())
                 }
             };
@@ -90,7 +91,9 @@ impl Area<'_> {
         let mut text = patch.bytes.clone();
         let revert = patch.direction == Direction::Revert;
         let mut output = self.git(&text, strip, revert, false)?;
-        if output.is_err() && let Some(plain) = without_crlf(&text) {
+        if output.is_err()
+            && let Some(plain) = without_crlf(&text)
+        {
             output = self.git(&plain, strip, revert, false)?;
             if output.is_ok() {
                 outcome.notes.push(format!(
@@ -164,7 +167,8 @@ impl Area<'_> {
         outcome: &mut Outcome,
     ) -> Result<Names, PatchError> {
         let strip = if change.bare { 0 } else { strip };
-        let within = |name: &Option<String>| name.as_deref().and_then(|name| safe(name, strip).ok());
+        let within =
+            |name: &Option<String>| name.as_deref().and_then(|name| safe(name, strip).ok());
         let (old, new) = (within(&change.old), within(&change.new));
         for name in [&old, &new].into_iter().flatten() {
             if outcome.files.contains_key(name) {
@@ -229,7 +233,10 @@ impl Area<'_> {
         command
             // Outside of any repository, whatever lies around the cache, and with
             // nobody's settings.
-            .env("GIT_CEILING_DIRECTORIES", self.files.parent().unwrap_or(&self.files))
+            .env(
+                "GIT_CEILING_DIRECTORIES",
+                self.files.parent().unwrap_or(&self.files),
+            )
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_ATTR_NOSYSTEM", "1")
@@ -315,9 +322,7 @@ fn no_diff(bytes: &[u8]) -> Option<&'static str> {
     let cover = subject
         .split(|letter: char| !letter.is_ascii_digit() && letter != '/')
         .filter_map(|word| word.split_once('/'))
-        .any(|(part, whole)| {
-            part.parse() == Ok(0_u32) && whole.parse::<u32>().is_ok()
-        });
+        .any(|(part, whole)| part.parse() == Ok(0_u32) && whole.parse::<u32>().is_ok());
     if cover {
         return None;
     }
@@ -342,7 +347,9 @@ fn without_crlf(text: &[u8]) -> Option<Vec<u8>> {
 fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: bool) -> PatchError {
     let revert = patch.direction == Direction::Revert;
     let failed = said.lines().find_map(|line| {
-        let (file, line) = line.strip_prefix("error: patch failed: ")?.rsplit_once(':')?;
+        let (file, line) = line
+            .strip_prefix("error: patch failed: ")?
+            .rsplit_once(':')?;
         Some((file, line.parse::<u64>().ok()?))
     });
     if let Some((file, line)) = failed {
@@ -386,6 +393,10 @@ fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: bool) ->
         .collect();
     PatchError::Git {
         patch: patch.path.clone(),
-        why: if why.is_empty() { said.trim().to_owned() } else { why.join("; ") },
+        why: if why.is_empty() {
+            said.trim().to_owned()
+        } else {
+            why.join("; ")
+        },
     }
 }

@@ -50,10 +50,17 @@ pub(crate) fn changes(patch: &Patch) -> Result<Vec<FileChange>, PatchError> {
             }
             reader.open = true;
         } else if let Some(old) = line.strip_prefix("--- ")
-            && lines.peek().is_some_and(|(_, next)| next.starts_with("+++ "))
+            && lines
+                .peek()
+                .is_some_and(|(_, next)| next.starts_with("+++ "))
         {
             let Some((_, new)) = lines.next() else { break };
-            if !reader.open || reader.changes.last().is_some_and(|last| !last.hunks.is_empty()) {
+            if !reader.open
+                || reader
+                    .changes
+                    .last()
+                    .is_some_and(|last| !last.hunks.is_empty())
+            {
                 reader.begin(number);
             }
             reader.open = true;
@@ -80,7 +87,9 @@ pub(crate) fn changes(patch: &Patch) -> Result<Vec<FileChange>, PatchError> {
                     Some(b'+') => new = new.saturating_sub(1),
                     Some(b'\\') => {}
                     Some(_) => {
-                        return Err(reader.malformed(number, "a hunk is shorter than its header says"));
+                        return Err(
+                            reader.malformed(number, "a hunk is shorter than its header says")
+                        );
                     }
                 }
             }
@@ -279,14 +288,46 @@ mod tests {
     #[test]
     fn forms_of_diffs() {
         let cases = [
-            ("a mail", "From x\n--- \n> --- a/no\n> +++ b/no\n---\n f | 2\n\ndiff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n-- \n2.39\n", vec![(some("a/f"), some("b/f"))]),
-            ("no git", "--- linux.orig/f\t2024-01-01 00:00\n+++ linux/f\t2024-01-02\n@@ -1 +1 @@\n-x\n+y\n", vec![(some("linux.orig/f"), some("linux/f"))]),
-            ("two plain ones, and a hunk that looks like a header", "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n--- a/x\n+++ b/x\n x\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-x\n+y\n", vec![(some("a/f"), some("b/f")), (some("a/g"), some("b/g"))]),
-            ("created and deleted", "diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+y\ndiff --git a/g b/g\ndeleted file mode 100644\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-y\n", vec![(None, some("b/f")), (some("a/g"), None)]),
-            ("empty created", "diff --git a/f b/f\nnew file mode 100644\nindex 000..e69\n", vec![(None, some("b/f"))]),
-            ("renamed", "diff --git a/f b/g h\nsimilarity index 100%\nrename from f\nrename to g h\n", vec![(some("f"), some("g h"))]),
-            ("quoted", "--- \"a/\\303\\244\"\n+++ \"b/\\303\\244\"\n@@ -1 +1 @@\n-x\n+y\n", vec![(some("a/ä"), some("b/ä"))]),
-            ("nothing", "Subject: [PATCH 0/3] a cover letter\n\n f | 2 +-\n", vec![]),
+            (
+                "a mail",
+                "From x\n--- \n> --- a/no\n> +++ b/no\n---\n f | 2\n\ndiff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n-- \n2.39\n",
+                vec![(some("a/f"), some("b/f"))],
+            ),
+            (
+                "no git",
+                "--- linux.orig/f\t2024-01-01 00:00\n+++ linux/f\t2024-01-02\n@@ -1 +1 @@\n-x\n+y\n",
+                vec![(some("linux.orig/f"), some("linux/f"))],
+            ),
+            (
+                "two plain ones, and a hunk that looks like a header",
+                "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n--- a/x\n+++ b/x\n x\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-x\n+y\n",
+                vec![(some("a/f"), some("b/f")), (some("a/g"), some("b/g"))],
+            ),
+            (
+                "created and deleted",
+                "diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+y\ndiff --git a/g b/g\ndeleted file mode 100644\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-y\n",
+                vec![(None, some("b/f")), (some("a/g"), None)],
+            ),
+            (
+                "empty created",
+                "diff --git a/f b/f\nnew file mode 100644\nindex 000..e69\n",
+                vec![(None, some("b/f"))],
+            ),
+            (
+                "renamed",
+                "diff --git a/f b/g h\nsimilarity index 100%\nrename from f\nrename to g h\n",
+                vec![(some("f"), some("g h"))],
+            ),
+            (
+                "quoted",
+                "--- \"a/\\303\\244\"\n+++ \"b/\\303\\244\"\n@@ -1 +1 @@\n-x\n+y\n",
+                vec![(some("a/ä"), some("b/ä"))],
+            ),
+            (
+                "nothing",
+                "Subject: [PATCH 0/3] a cover letter\n\n f | 2 +-\n",
+                vec![],
+            ),
         ];
         for (what, text, expected) in cases {
             assert_eq!(names(text), expected, "{what}");

@@ -109,7 +109,9 @@ impl Getting<'_> {
         }
         let status = state.join("status");
         fs::write(&status, "").map_err(|error| CacheError::io("write", status, error))?;
-        let log = self.cache.entry(Part::Logs, &format!("fetch-{}.log", plain(package)));
+        let log = self
+            .cache
+            .entry(Part::Logs, &format!("fetch-{}.log", plain(package)));
         let _ = fs::remove_file(&log);
         let apt = Apt {
             getting: self,
@@ -136,7 +138,10 @@ impl Getting<'_> {
             }));
         };
         let entry = self.cache.temporary(Part::Sources)?;
-        self.cache.need(address.size * (GROWTH + 1), "fetching and unpacking the source")?;
+        self.cache.need(
+            address.size * (GROWTH + 1),
+            "fetching and unpacking the source",
+        )?;
         let fetched = apt.run(&["download", package], Some(entry.path()), &mut |told| {
             if let Told::Tick = told {
                 self.progress.event(Event::Count {
@@ -150,8 +155,8 @@ impl Getting<'_> {
         let (true, Some(archive)) = (fetched, archive) else {
             return Err(apt.failed(&format!("{} could not be downloaded", address.uri)));
         };
-        let digest = Digest::of_file(&archive)
-            .map_err(|error| CacheError::io("read", &archive, error))?;
+        let digest =
+            Digest::of_file(&archive).map_err(|error| CacheError::io("read", &archive, error))?;
         if let Some(expected) = address.digest
             && expected != digest
         {
@@ -198,7 +203,9 @@ impl Getting<'_> {
         self.cache.need(size * GROWTH, "unpacking the source")?;
         // All that is there was left by an unpacking that did not end.
         super::empty(&tree.src()).map_err(|error| CacheError::io("empty", tree.src(), error))?;
-        let log = self.cache.entry(Part::Logs, &format!("unpack-{}.log", lock_name(lock)));
+        let log = self
+            .cache
+            .entry(Part::Logs, &format!("unpack-{}.log", lock_name(lock)));
         let _ = fs::remove_file(&log);
         let start = Instant::now();
         let mut done = 0;
@@ -247,7 +254,10 @@ impl Getting<'_> {
             });
         };
         let mut command = self.tools.command("tar");
-        command.arg("--extract").arg("--verbose").arg("--no-same-owner");
+        command
+            .arg("--extract")
+            .arg("--verbose")
+            .arg("--no-same-owner");
         if inner.extension().is_some_and(|extension| extension == "xz") {
             command.arg("--use-compress-program=xz -T0");
         }
@@ -274,7 +284,11 @@ impl Getting<'_> {
 
 fn entry_name(package: &str, identity: &Identity) -> String {
     let digest = identity.digest.short();
-    plain(&format!("debian-{package}_{}_{}", identity.version, &digest[..8]))
+    plain(&format!(
+        "debian-{package}_{}_{}",
+        identity.version,
+        &digest[..8]
+    ))
 }
 
 fn lock_name(lock: &EntryLock) -> String {
@@ -422,7 +436,9 @@ impl Apt<'_> {
         let said = text
             .lines()
             .filter(|line| {
-                ["E:", "W:", "Err:"].iter().any(|mark| line.starts_with(mark))
+                ["E:", "W:", "Err:"]
+                    .iter()
+                    .any(|mark| line.starts_with(mark))
             })
             .take(10)
             .map(|line| format!("  {line}"))
@@ -443,7 +459,8 @@ mod tests {
     #[test]
     fn an_address_is_read_from_what_apt_prints() {
         let digest = Digest::of(b"");
-        let line = format!("'http://x/y.deb' linux-source-6.12_1_all.deb 153476148 SHA256:{digest}");
+        let line =
+            format!("'http://x/y.deb' linux-source-6.12_1_all.deb 153476148 SHA256:{digest}");
         assert_eq!(
             Address::parse(&line),
             Some(Address {

@@ -65,12 +65,7 @@ impl Getting<'_> {
         })
     }
 
-    fn follow(
-        &self,
-        path: &Path,
-        tree: &SourceTree,
-        kept: &Path,
-    ) -> Result<Identity, SourceError> {
+    fn follow(&self, path: &Path, tree: &SourceTree, kept: &Path) -> Result<Identity, SourceError> {
         let detail = path.display().to_string();
         self.progress.event(Event::Stage {
             stage: Stage::Copy,
@@ -151,7 +146,13 @@ impl Getting<'_> {
     fn names(&self, path: &Path, own: bool) -> Result<BTreeSet<String>, SourceError> {
         let listed = own
             .then(|| {
-                let all = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+                let all = [
+                    "ls-files",
+                    "-z",
+                    "--cached",
+                    "--others",
+                    "--exclude-standard",
+                ];
                 self.git(path, &all)
             })
             .flatten();
@@ -275,9 +276,9 @@ fn take(
 
 /// What shows that a file has not changed; nothing does for one changed just now.
 fn stamp(data: &Metadata, now: SystemTime) -> String {
-    let settled = data.modified().is_ok_and(|time| {
-        now.duration_since(time).is_ok_and(|age| age > SETTLED)
-    });
+    let settled = data
+        .modified()
+        .is_ok_and(|time| now.duration_since(time).is_ok_and(|age| age > SETTLED));
     let changed = i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec());
     let limit = now
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -357,7 +358,16 @@ fn write_index(path: &Path, index: &Index) -> Result<(), CacheError> {
             Kind::Executable => "executable",
             Kind::Link => "link",
         };
-        for part in [&seen.digest.to_string(), " ", kind, " ", &seen.stamp, " ", name, "\0"] {
+        for part in [
+            &seen.digest.to_string(),
+            " ",
+            kind,
+            " ",
+            &seen.stamp,
+            " ",
+            name,
+            "\0",
+        ] {
             text.push_str(part);
         }
     }

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use numalab_kernels::cache::{Cache, Part};
 use numalab_kernels::wanted::{Direction, Origin, Patch, Wanted};
-use numalab_kernels::{
-    BuildOptions, Catalog, Event, Kernel, KernelError, Progress, ensure,
-};
+use numalab_kernels::{BuildOptions, Catalog, Event, Kernel, KernelError, Progress, ensure};
 use tempfile::TempDir;
 
 /// A folder with everything, gone when the test ends.
@@ -131,7 +129,12 @@ impl Bench {
         };
         let objects: Vec<PathBuf> = folders(tree)
             .into_iter()
-            .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("obj-"))
+            .filter(|path| {
+                path.file_name()
+                    .unwrap()
+                    .to_string_lossy()
+                    .starts_with("obj-")
+            })
             .collect();
         let [objects] = objects.as_slice() else {
             panic!("one object tree is expected: {objects:?}");
@@ -198,7 +201,12 @@ pub(crate) fn diff(file: &str, removed: &str, added: &str, context: &str) -> Str
 
 /// A patch that changes what the small kernel computes.
 pub(crate) fn change() -> String {
-    diff("second.c", "\treturn value + 1;", "\treturn value + 2;", "\t/* two */")
+    diff(
+        "second.c",
+        "\treturn value + 1;",
+        "\treturn value + 2;",
+        "\t/* two */",
+    )
 }
 
 pub(crate) fn fixture() -> PathBuf {
@@ -243,7 +251,10 @@ pub(crate) fn folders(path: &Path) -> Vec<PathBuf> {
 pub(crate) fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
     let start = Instant::now();
     while !there() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what} did not come");
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "{what} did not come"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -18,7 +18,10 @@ fn a_kernel_is_built_once_and_then_found() {
     let wanted = bench.wanted("small");
     let kernel = bench.ensure(&wanted).unwrap();
     assert_eq!(kernel.release, "6.12.0-small");
-    assert_eq!(kernel.config_value("CONFIG_NUMA").unwrap().as_deref(), Some("y"));
+    assert_eq!(
+        kernel.config_value("CONFIG_NUMA").unwrap().as_deref(),
+        Some("y")
+    );
     assert_eq!(kernel.config_value("CONFIG_NUMA_BALANCING").unwrap(), None);
     assert_eq!(compiled(&kernel), ["first.o", "second.o", "third.o"]);
     assert!(kernel.system_map().is_some());
@@ -27,14 +30,20 @@ fn a_kernel_is_built_once_and_then_found() {
     let again = bench.ensure_told(&wanted, &listener).unwrap();
     assert_eq!(again.key, kernel.key);
     assert_eq!(again.manifest, kernel.manifest);
-    assert!(!listener.text().contains("compiling"), "{}", listener.text());
+    assert!(
+        !listener.text().contains("compiling"),
+        "{}",
+        listener.text()
+    );
 }
 
 #[test]
 fn a_patch_recompiles_what_it_touches_and_back_gives_the_same_bytes() {
     let bench = Bench::new();
     let base = bench.ensure(&bench.wanted("small")).unwrap();
-    let patched = bench.ensure(&bench.patched(&change(), Direction::Apply)).unwrap();
+    let patched = bench
+        .ensure(&bench.patched(&change(), Direction::Apply))
+        .unwrap();
     assert_eq!(compiled(&patched), ["second.o"]);
     assert_ne!(patched.image_digest, base.image_digest);
 
@@ -51,7 +60,9 @@ fn a_comment_changes_the_key_and_not_the_image() {
     let bench = Bench::new();
     let base = bench.ensure(&bench.wanted("small")).unwrap();
     let comment = diff("second.c", "\t/* two */", "\t/* zwei */", "\t/* one */");
-    let patched = bench.ensure(&bench.patched(&comment, Direction::Apply)).unwrap();
+    let patched = bench
+        .ensure(&bench.patched(&comment, Direction::Apply))
+        .unwrap();
     assert_ne!(patched.key, base.key);
     assert_eq!(patched.image_digest, base.image_digest);
 }
@@ -62,7 +73,10 @@ fn two_caches_in_different_places_give_the_same_bytes() {
     let left = one.ensure(&one.wanted("small")).unwrap();
     let right = other.ensure(&other.wanted("small")).unwrap();
     assert_ne!(left.image, right.image);
-    assert_eq!((left.key, left.image_digest), (right.key, right.image_digest));
+    assert_eq!(
+        (left.key, left.image_digest),
+        (right.key, right.image_digest)
+    );
 }
 
 #[test]
@@ -71,7 +85,9 @@ fn a_patched_header_recompiles_its_users() {
     bench.ensure(&bench.wanted("small")).unwrap();
     let patch = "--- a/include/value.h\n+++ b/include/value.h\n@@ -1 +1 @@\n\
                  -#define VALUE 1\n+#define VALUE 2\n";
-    let patched = bench.ensure(&bench.patched(patch, Direction::Apply)).unwrap();
+    let patched = bench
+        .ensure(&bench.patched(patch, Direction::Apply))
+        .unwrap();
     assert_eq!(compiled(&patched), ["first.o"]);
 }
 
@@ -81,7 +97,9 @@ fn a_header_that_hides_another_gets_objects_of_its_own() {
     let base = bench.ensure(&bench.wanted("small")).unwrap();
     // Found before include/value.h, which first.o depended on.
     let patch = "--- /dev/null\n+++ b/value.h\n@@ -0,0 +1 @@\n+#define VALUE 3\n";
-    let patched = bench.ensure(&bench.patched(patch, Direction::Apply)).unwrap();
+    let patched = bench
+        .ensure(&bench.patched(patch, Direction::Apply))
+        .unwrap();
     assert_ne!(patched.image_digest, base.image_digest);
     fs::remove_dir_all(base.image.parent().unwrap()).unwrap();
     let back = bench.ensure(&bench.wanted("small")).unwrap();
@@ -96,10 +114,30 @@ fn build_variables_of_the_environment_do_not_get_in() {
     let dirty = Bench::new();
     let mut command = Command::new(crate::bench::driver());
     let variables = [
-        "KBUILD_OUTPUT", "ARCH", "CROSS_COMPILE", "MAKEFLAGS", "CC", "HOSTCC", "KCONFIG_CONFIG",
-        "KCONFIG_ALLCONFIG", "KCFLAGS", "KBUILD_BUILD_USER", "KBUILD_BUILD_TIMESTAMP", "CPATH",
-        "LOCALVERSION", "GIT_DIR", "GIT_WORK_TREE", "GCC_EXEC_PREFIX", "MFLAGS", "BASH_ENV", "V",
-        "O", "INSTALL_PATH", "SOURCE_DATE_EPOCH", "LANG", "LC_ALL",
+        "KBUILD_OUTPUT",
+        "ARCH",
+        "CROSS_COMPILE",
+        "MAKEFLAGS",
+        "CC",
+        "HOSTCC",
+        "KCONFIG_CONFIG",
+        "KCONFIG_ALLCONFIG",
+        "KCFLAGS",
+        "KBUILD_BUILD_USER",
+        "KBUILD_BUILD_TIMESTAMP",
+        "CPATH",
+        "LOCALVERSION",
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GCC_EXEC_PREFIX",
+        "MFLAGS",
+        "BASH_ENV",
+        "V",
+        "O",
+        "INSTALL_PATH",
+        "SOURCE_DATE_EPOCH",
+        "LANG",
+        "LC_ALL",
     ];
     command
         .arg(dirty.catalog())
@@ -120,16 +158,27 @@ fn build_variables_of_the_environment_do_not_get_in() {
 #[test]
 fn a_compilers_errors_are_told_with_the_logs_place() {
     let bench = Bench::new();
-    let broken = diff("second.c", "\treturn value + 1;", "\treturn valeu;", "\t/* two */");
+    let broken = diff(
+        "second.c",
+        "\treturn value + 1;",
+        "\treturn valeu;",
+        "\t/* two */",
+    );
     let wanted = bench.patched(&broken, Direction::Apply);
     let error = bench.ensure(&wanted).unwrap_err();
     assert_eq!(error.class(), Class::Build);
     let KernelError::Build(BuildError::Compile { lines, log, .. }) = &error else {
         panic!("{error:?}");
     };
-    assert!(lines[0].contains("second.c:5:16: error:") && lines[0].contains("valeu"), "{lines:?}");
+    assert!(
+        lines[0].contains("second.c:5:16: error:") && lines[0].contains("valeu"),
+        "{lines:?}"
+    );
     assert!(fs::read_to_string(log).unwrap().contains("valeu"));
-    assert!(error.to_string().contains(&log.display().to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&log.display().to_string()),
+        "{error}"
+    );
     // The next kernel is none the worse for it.
     bench.ensure(&bench.wanted("small")).unwrap();
 }
@@ -143,11 +192,19 @@ fn a_damaged_image_is_made_again_and_told() {
     bytes[last] ^= 1;
     fs::write(&kernel.image, bytes).unwrap();
     let listener = Listener::default();
-    let again = bench.ensure_told(&bench.wanted("small"), &listener).unwrap();
+    let again = bench
+        .ensure_told(&bench.wanted("small"), &listener)
+        .unwrap();
     assert_eq!(again.image_digest, kernel.image_digest);
     let told = listener.text();
-    assert!(told.contains("warning: the kernel small in the cache is damaged"), "{told}");
-    assert_eq!(numalab_kernels::Digest::of_file(&again.image).unwrap(), again.image_digest);
+    assert!(
+        told.contains("warning: the kernel small in the cache is damaged"),
+        "{told}"
+    );
+    assert_eq!(
+        numalab_kernels::Digest::of_file(&again.image).unwrap(),
+        again.image_digest
+    );
 }
 
 #[test]
@@ -185,7 +242,10 @@ fn a_deadline_ends_the_build() {
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     assert_eq!(error.class(), Class::Environment);
     assert!(error.to_string().contains("deadline"), "{error}");
-    assert_eq!(crate::bench::processes_in(bench.path()), Vec::<String>::new());
+    assert_eq!(
+        crate::bench::processes_in(bench.path()),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -194,7 +254,9 @@ fn steps_are_counted_against_the_last_build() {
     bench.ensure(&bench.wanted("small")).unwrap();
     let trees = bench.cache().part(Part::Trees);
     assert_eq!(fs::read_to_string(trees.join(".cold-steps")).unwrap(), "4");
-    bench.ensure(&bench.patched(&change(), Direction::Apply)).unwrap();
+    bench
+        .ensure(&bench.patched(&change(), Direction::Apply))
+        .unwrap();
     fs::write(bench.source().join("slow"), "0.3").unwrap();
     let comment = diff("second.c", "\t/* two */", "\t/* due */", "\t/* one */");
     let listener = Listener::default();

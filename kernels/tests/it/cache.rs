@@ -36,7 +36,9 @@ fn entry(cache: &Cache, part: Part, name: &str, bytes: usize, age: u64) {
 
 fn names(cache: &Cache) -> Vec<String> {
     let list = cache.list().unwrap();
-    list.into_iter().map(|entry| format!("{}/{}", entry.part, entry.name)).collect()
+    list.into_iter()
+        .map(|entry| format!("{}/{}", entry.part, entry.name))
+        .collect()
 }
 
 #[test]
@@ -48,24 +50,50 @@ fn entries_are_listed_with_their_sizes_and_pruned_by_age_and_size() {
     entry(&cache, Part::Images, "middle", 100_000, 3000);
     entry(&cache, Part::Snapshots, "new", 100_000, 10);
     let list = cache.list().unwrap();
-    assert_eq!(names(&cache), ["kernels/old", "kernels/used", "images/middle", "snapshots/new"]);
-    assert!(list.iter().all(|entry| (100_000..130_000).contains(&entry.bytes) && !entry.in_use));
+    assert_eq!(
+        names(&cache),
+        [
+            "kernels/old",
+            "kernels/used",
+            "images/middle",
+            "snapshots/new"
+        ]
+    );
+    assert!(
+        list.iter()
+            .all(|entry| (100_000..130_000).contains(&entry.bytes) && !entry.in_use)
+    );
 
-    let lock = cache.read(Part::Kernels, "used", &at_once()).unwrap().unwrap();
+    let lock = cache
+        .read(Part::Kernels, "used", &at_once())
+        .unwrap()
+        .unwrap();
     // Reading it has made it the newest; it is made old again to be in the way.
-    let file = fs::File::options().write(true).open(lock.entry().join("lock")).unwrap();
-    file.set_modified(SystemTime::now() - Duration::from_secs(4000)).unwrap();
+    let file = fs::File::options()
+        .write(true)
+        .open(lock.entry().join("lock"))
+        .unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(4000))
+        .unwrap();
     let by_age = Prune {
         older_than: Some(Duration::from_secs(3500)),
         ..Prune::default()
     };
-    let dry = cache.prune(&Prune { dry_run: true, ..by_age }).unwrap();
+    let dry = cache
+        .prune(&Prune {
+            dry_run: true,
+            ..by_age
+        })
+        .unwrap();
     assert_eq!(dry.removed.len(), 1);
     assert_eq!(names(&cache).len(), 4);
     let pruned = cache.prune(&by_age).unwrap();
     assert_eq!(pruned.removed[0].name, "old");
     assert_eq!(pruned.kept_in_use[0].name, "used");
-    assert_eq!(names(&cache), ["kernels/used", "images/middle", "snapshots/new"]);
+    assert_eq!(
+        names(&cache),
+        ["kernels/used", "images/middle", "snapshots/new"]
+    );
     assert!(lock.entry().join("data").is_file());
     drop(lock);
 
@@ -104,13 +132,19 @@ fn half_made_entries_are_swept_and_those_in_the_making_stay() {
 fn the_second_of_two_publishers_takes_what_the_first_made() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path()).unwrap();
-    let (one, two) = (cache.temporary(Part::Images).unwrap(), cache.temporary(Part::Images).unwrap());
+    let (one, two) = (
+        cache.temporary(Part::Images).unwrap(),
+        cache.temporary(Part::Images).unwrap(),
+    );
     fs::write(one.path().join("data"), "one").unwrap();
     fs::write(two.path().join("data"), "two").unwrap();
     let first = one.publish(&cache, "same").unwrap();
     let second = two.publish(&cache, "same").unwrap();
     assert_eq!(first.entry(), second.entry());
-    assert_eq!(fs::read_to_string(second.entry().join("data")).unwrap(), "one");
+    assert_eq!(
+        fs::read_to_string(second.entry().join("data")).unwrap(),
+        "one"
+    );
     assert_eq!(cache.sweep().unwrap(), 0);
     assert_eq!(names(&cache), ["images/same"]);
 }
@@ -122,7 +156,12 @@ fn a_lock_is_exclusive_and_its_waiting_ends() {
     let lock = cache.lock(Part::Trees, "one", &at_once()).unwrap();
     let error = cache.lock(Part::Trees, "one", &at_once()).unwrap_err();
     assert!(matches!(error, CacheError::Busy { .. }), "{error:?}");
-    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("process {}", std::process::id())),
+        "{error}"
+    );
     let cancelled = AtomicBool::new(true);
     let wait = Wait {
         deadline: Duration::from_secs(60),
@@ -204,12 +243,19 @@ fn a_full_disk_is_told_at_each_stage_and_harms_nothing() {
     for left in [16, 40, 80, 120, 160, 200, 240, 280, 320_u64] {
         let free = rustix::fs::statvfs(&place).unwrap();
         let free = free.f_bavail * free.f_frsize / 1024;
-        fs::write(&filler, vec![0; usize::try_from(free.saturating_sub(left) * 1024).unwrap()]).unwrap();
+        fs::write(
+            &filler,
+            vec![0; usize::try_from(free.saturating_sub(left) * 1024).unwrap()],
+        )
+        .unwrap();
         match bench.ensure(&wanted) {
             Ok(_) => {}
             Err(error) => {
                 assert_eq!(error.class(), Class::Environment, "{left} KiB: {error}");
-                assert!(error.to_string().contains("disk is full"), "{left} KiB: {error}");
+                assert!(
+                    error.to_string().contains("disk is full"),
+                    "{left} KiB: {error}"
+                );
                 failures += 1;
             }
         }

@@ -48,7 +48,9 @@ fn kernels_of_other_options_do_not_share_objects() {
     assert_ne!(small.key, more.key);
     assert_eq!(crate::bench::compiled(&more).len(), 3);
     assert_eq!(
-        more.config_value("CONFIG_NUMA_BALANCING").unwrap().as_deref(),
+        more.config_value("CONFIG_NUMA_BALANCING")
+            .unwrap()
+            .as_deref(),
         Some("y")
     );
 }

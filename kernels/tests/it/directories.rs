@@ -45,7 +45,10 @@ fn files_that_come_and_go_are_followed() {
     assert_ne!(more.image_digest, base.image_digest);
     fs::remove_file(&file).unwrap();
     fs::remove_dir_all(base.image.parent().unwrap()).unwrap();
-    assert_eq!(bench.ensure(&wanted).unwrap().image_digest, base.image_digest);
+    assert_eq!(
+        bench.ensure(&wanted).unwrap().image_digest,
+        base.image_digest
+    );
     assert!(!bench.copy().join("fourth.c").exists());
 }
 
@@ -59,10 +62,16 @@ fn an_edit_below_a_patch_is_followed() {
     fs::write(&file, text.replace("/* one */", "value *= 5;")).unwrap();
     bench.ensure(&bench.wanted("small+change.patch")).unwrap();
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
-    assert!(copy.contains("value *= 5;") && copy.contains("+ 2"), "{copy}");
+    assert!(
+        copy.contains("value *= 5;") && copy.contains("+ 2"),
+        "{copy}"
+    );
     bench.ensure(&bench.wanted("small")).unwrap();
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
-    assert!(copy.contains("value *= 5;") && copy.contains("+ 1"), "{copy}");
+    assert!(
+        copy.contains("value *= 5;") && copy.contains("+ 1"),
+        "{copy}"
+    );
 }
 
 #[test]
@@ -102,7 +111,10 @@ fn a_git_worktree_is_a_source() {
     git(&source, &["add", "."]);
     git(&source, &["commit", "--quiet", "-m", "x"]);
     let other = bench.path().join("worktree");
-    git(&source, &["worktree", "add", "--quiet", &other.to_string_lossy()]);
+    git(
+        &source,
+        &["worktree", "add", "--quiet", &other.to_string_lossy()],
+    );
     assert!(other.join(".git").is_file());
     bench.define(
         "tree",

@@ -39,7 +39,10 @@ fn a_configuration_beside_an_image_is_checked() {
     let kernel = bench
         .ensure_told(&bench.wanted("obj/vmlinux"), &listener)
         .unwrap();
-    assert_eq!(kernel.config_value("CONFIG_SMP").unwrap().as_deref(), Some("y"));
+    assert_eq!(
+        kernel.config_value("CONFIG_SMP").unwrap().as_deref(),
+        Some("y")
+    );
     let told = listener.text();
     assert!(
         told.contains("warning: vmlinux was built without CONFIG_FW_CFG_SYSFS: the plan"),
@@ -73,7 +76,10 @@ fn what_is_no_kernel_is_refused_with_the_reason() {
     let mut module = elf.clone();
     module[16] = 1;
     let mut no_note = elf.clone();
-    let at = no_note.windows(4).position(|four| four == b"Xen\0").unwrap();
+    let at = no_note
+        .windows(4)
+        .position(|four| four == b"Xen\0")
+        .unwrap();
     no_note[at] = b'Y';
     let cases: [(&str, &[u8], &str); 9] = [
         ("empty", b"", "the file is empty"),

@@ -66,7 +66,9 @@ fn a_killed_build_leaves_one_make_and_the_next_is_as_clean_as_the_first() {
     // What a compiler that lived on may leave: newer than its source, and wrong.
     let objects = bench.objects();
     assert!(
-        processes_in(&objects).iter().any(|line| line.contains("make")),
+        processes_in(&objects)
+            .iter()
+            .any(|line| line.contains("make")),
         "the build is deaf to its end for two seconds, so the lock is tried for real"
     );
     fs::write(objects.join("third.o"), "cut off").unwrap();
@@ -74,7 +76,9 @@ fn a_killed_build_leaves_one_make_and_the_next_is_as_clean_as_the_first() {
 
     let start = Instant::now();
     let listener = Listener::default();
-    let kernel = bench.ensure_told(&bench.wanted("small"), &listener).unwrap();
+    let kernel = bench
+        .ensure_told(&bench.wanted("small"), &listener)
+        .unwrap();
     let told = listener.text();
     assert!(told.contains("waiting for trees/"), "{told}");
     assert!(told.contains("an earlier build was interrupted"), "{told}");
@@ -91,7 +95,9 @@ fn a_kill_during_a_patched_build_does_not_reach_the_base() {
     bench.write("change.patch", &crate::bench::change());
     fs::write(bench.source().join("slow"), "1").unwrap();
     let mut child = bench.spawn("small+change.patch");
-    wait_for("the compilation", || bench.objects().join("running").exists());
+    wait_for("the compilation", || {
+        bench.objects().join("running").exists()
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     fs::remove_file(bench.source().join("slow")).unwrap();
@@ -139,7 +145,10 @@ fn waiting_for_a_build_has_a_deadline_and_names_the_holder() {
     let id = child.id();
     let error = bench.ensure(&bench.wanted("small")).unwrap_err();
     assert_eq!(error.class(), Class::Environment);
-    assert!(error.to_string().contains(&format!("process {id}")), "{error}");
+    assert!(
+        error.to_string().contains(&format!("process {id}")),
+        "{error}"
+    );
     let (output, said) = end(child);
     assert!(output.status.success(), "{said}");
 }
@@ -151,7 +160,10 @@ fn object_trees_from_the_future_are_not_trusted() {
     let tree = bench.objects().parent().unwrap().to_owned();
     let future = std::time::SystemTime::now() + Duration::from_secs(3600);
     for name in ["last-build"] {
-        let file = fs::File::options().write(true).open(tree.join(name)).unwrap();
+        let file = fs::File::options()
+            .write(true)
+            .open(tree.join(name))
+            .unwrap();
         file.set_modified(future).unwrap();
     }
     let object = bench.objects().join("second.o");

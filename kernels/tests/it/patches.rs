@@ -3,8 +3,8 @@
 use std::fs;
 
 use numalab_kernels::Class;
-use numalab_kernels::patch::PatchError;
 use numalab_kernels::KernelError;
+use numalab_kernels::patch::PatchError;
 use numalab_kernels::wanted::{Direction, Wanted};
 
 use crate::bench::{Bench, Listener, change, compiled, fixture};
@@ -43,7 +43,9 @@ similarity index 100%
 rename from second.c
 rename to fourth.c
 ";
-    let patched = bench.ensure(&bench.patched(patch, Direction::Apply)).unwrap();
+    let patched = bench
+        .ensure(&bench.patched(patch, Direction::Apply))
+        .unwrap();
     let copy = bench.copy();
     assert!(copy.join("sub/new.h").is_file());
     assert!(copy.join("fourth.c").is_file());
@@ -77,7 +79,9 @@ fn listing(path: &std::path::Path) -> Vec<(String, Vec<u8>)> {
 fn the_users_directory_is_never_written_to() {
     let bench = Bench::new();
     let before = listing(&bench.source());
-    bench.ensure(&bench.patched(&change(), Direction::Apply)).unwrap();
+    bench
+        .ensure(&bench.patched(&change(), Direction::Apply))
+        .unwrap();
     assert_eq!(listing(&bench.source()), before);
 }
 
@@ -88,7 +92,9 @@ fn a_patch_can_be_taken_back() {
     let base = bench.ensure(&wanted).unwrap();
     let text = fs::read_to_string(bench.source().join("second.c")).unwrap();
     fs::write(bench.source().join("second.c"), text.replace("+ 1", "+ 2")).unwrap();
-    let reverted = bench.ensure(&bench.patched(&change(), Direction::Revert)).unwrap();
+    let reverted = bench
+        .ensure(&bench.patched(&change(), Direction::Revert))
+        .unwrap();
     assert_eq!(reverted.image_digest, base.image_digest);
 }
 
@@ -153,7 +159,9 @@ fn patches_build_on_each_other() {
             .replace("+ 2;", "+ 3;")
             .replace("-\treturn value + 1;", "-\treturn value + 2;"),
     );
-    let kernel = bench.ensure(&bench.wanted("small+one.patch+two.patch")).unwrap();
+    let kernel = bench
+        .ensure(&bench.wanted("small+one.patch+two.patch"))
+        .unwrap();
     assert_eq!(kernel.name, "small+one+two");
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
     assert!(copy.contains("value + 3"), "{copy}");
@@ -177,7 +185,10 @@ fn what_leads_out_of_the_tree_is_refused() {
         let new = name.replacen("a/", "b/", 1);
         let text = format!("--- /dev/null\n+++ {new}\n@@ -0,0 +1 @@\n+x\n");
         let said = refused(&bench, &bench.patched(&text, Direction::Apply));
-        assert!(said.contains(why) && said.contains("at line 1"), "{name}: {said}");
+        assert!(
+            said.contains(why) && said.contains("at line 1"),
+            "{name}: {said}"
+        );
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
@@ -196,8 +207,15 @@ fn forms_that_people_send() {
         change()
     );
     let plain = change().split_once('\n').unwrap().1.to_owned();
-    let noprefix = change().replace("a/second.c", "second.c").replace("b/second.c", "second.c");
-    for (what, text) in [("CRLF", crlf), ("mail", mail), ("plain", plain), ("no prefix", noprefix)] {
+    let noprefix = change()
+        .replace("a/second.c", "second.c")
+        .replace("b/second.c", "second.c");
+    for (what, text) in [
+        ("CRLF", crlf),
+        ("mail", mail),
+        ("plain", plain),
+        ("no prefix", noprefix),
+    ] {
         let kernel = bench
             .ensure(&bench.patched(&text, Direction::Apply))
             .unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -209,12 +227,17 @@ fn forms_that_people_send() {
 fn crlf_and_shifted_hunks_are_told() {
     let bench = Bench::new();
     let listener = Listener::default();
-    let text = change().replace('\n', "\r\n").replace("@@ -4,2 +4,2 @@", "@@ -2,2 +2,2 @@");
+    let text = change()
+        .replace('\n', "\r\n")
+        .replace("@@ -4,2 +4,2 @@", "@@ -2,2 +2,2 @@");
     bench
         .ensure_told(&bench.patched(&text, Direction::Apply), &listener)
         .unwrap();
     let told = listener.text();
-    assert!(told.contains("note: some.patch has CRLF line ends"), "{told}");
+    assert!(
+        told.contains("note: some.patch has CRLF line ends"),
+        "{told}"
+    );
     assert!(told.contains("offset 2 lines"), "{told}");
 }
 
@@ -224,15 +247,25 @@ fn what_holds_no_diff_is_told_and_a_cover_letter_is_passed_over() {
     for (text, why) in [
         ("", "the file is empty"),
         ("int x;\n", "neither `diff --git`"),
-        ("Content-Transfer-Encoding: base64\n\nZGlmZg==\n", "encoded mail"),
+        (
+            "Content-Transfer-Encoding: base64\n\nZGlmZg==\n",
+            "encoded mail",
+        ),
     ] {
         let said = refused(&bench, &bench.patched(text, Direction::Apply));
         assert!(said.contains(why), "{said}");
     }
     let listener = Listener::default();
-    let cover = bench.patched("Subject: [PATCH v2 0/3] numa: x\n\nText\n", Direction::Apply);
+    let cover = bench.patched(
+        "Subject: [PATCH v2 0/3] numa: x\n\nText\n",
+        Direction::Apply,
+    );
     bench.ensure_told(&cover, &listener).unwrap();
-    assert!(listener.text().contains("cover letter"), "{}", listener.text());
+    assert!(
+        listener.text().contains("cover letter"),
+        "{}",
+        listener.text()
+    );
 }
 
 #[test]
@@ -261,7 +294,9 @@ fn git_works_whatever_repository_and_settings_lie_around() {
     git(&["init", "--quiet"]);
     git(&["config", "apply.whitespace", "error-all"]);
     let text = change().replace("value + 2;", "value + 2; ");
-    let kernel = bench.ensure(&bench.patched(&text, Direction::Apply)).unwrap();
+    let kernel = bench
+        .ensure(&bench.patched(&text, Direction::Apply))
+        .unwrap();
     assert_eq!(compiled(&kernel).len(), 3);
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
     assert!(copy.contains("value + 2; \n"), "{copy}");

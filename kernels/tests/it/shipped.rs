@@ -20,7 +20,12 @@ fn the_matrix_has_the_four_kernels() {
         .collect();
     assert_eq!(
         names,
-        ["cpuset-skip", "linux-6.12", "no-late-vma-scan", "no-scan-period-limit"]
+        [
+            "cpuset-skip",
+            "linux-6.12",
+            "no-late-vma-scan",
+            "no-scan-period-limit"
+        ]
     );
 }
 
@@ -30,8 +35,16 @@ fn each_kernel_is_expected_to_do_what_its_patch_says() {
     let cases = [
         ("linux-6.12", ExpectedVerdict::Fail, ExpectedVerdict::Pass),
         ("cpuset-skip", ExpectedVerdict::Pass, ExpectedVerdict::Pass),
-        ("no-late-vma-scan", ExpectedVerdict::Fail, ExpectedVerdict::Fail),
-        ("no-scan-period-limit", ExpectedVerdict::Fail, ExpectedVerdict::Pass),
+        (
+            "no-late-vma-scan",
+            ExpectedVerdict::Fail,
+            ExpectedVerdict::Fail,
+        ),
+        (
+            "no-scan-period-limit",
+            ExpectedVerdict::Fail,
+            ExpectedVerdict::Pass,
+        ),
     ];
     for (name, skip, late) in cases {
         let wanted = catalog.resolve(name, Path::new("/")).unwrap();
@@ -57,15 +70,25 @@ fn the_variants_share_the_bases_source_and_options() {
         assert_eq!(variant.patches.len(), 1);
         assert_eq!(variant.patches[0].direction, Direction::Apply);
         let text = String::from_utf8(variant.patches[0].bytes.clone()).unwrap();
-        assert!(text.contains("SPDX-License-Identifier: GPL-2.0-only"), "{name}");
+        assert!(
+            text.contains("SPDX-License-Identifier: GPL-2.0-only"),
+            "{name}"
+        );
     }
     let without = Requested::read(&recipe("no-numa-balancing").fragments).unwrap();
-    assert!(without.text().contains("# CONFIG_NUMA_BALANCING is not set\n"));
+    assert!(
+        without
+            .text()
+            .contains("# CONFIG_NUMA_BALANCING is not set\n")
+    );
 }
 
 #[test]
 fn what_the_guest_contract_needs_is_asked_for() {
-    let Origin::Recipe(recipe) = catalog().resolve("linux-6.12", Path::new("/")).unwrap().origin
+    let Origin::Recipe(recipe) = catalog()
+        .resolve("linux-6.12", Path::new("/"))
+        .unwrap()
+        .origin
     else {
         panic!("it is built");
     };

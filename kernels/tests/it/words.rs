@@ -15,7 +15,9 @@ fn resolve(bench: &Bench, word: &str) -> Result<Wanted, KernelError> {
 fn fails(bench: &Bench, word: &str) -> String {
     let error = resolve(bench, word).unwrap_err();
     assert_eq!(error.class(), Class::Input, "{error}");
-    error.to_string().replace(&bench.path().to_string_lossy().into_owned(), "HERE")
+    error
+        .to_string()
+        .replace(&bench.path().to_string_lossy().into_owned(), "HERE")
 }
 
 #[test]
@@ -34,7 +36,10 @@ fn a_name_is_a_kernel_and_a_slip_is_understood() {
 #[test]
 fn a_definitions_path_is_a_kernel() {
     let bench = Bench::new();
-    bench.write("own/mine.yaml", "summary: x\nbase: small\napply: [fix.patch]\n");
+    bench.write(
+        "own/mine.yaml",
+        "summary: x\nbase: small\napply: [fix.patch]\n",
+    );
     bench.write("own/fix.patch", "diff\n");
     let wanted = resolve(&bench, "own/mine.yaml").unwrap();
     assert_eq!(wanted.name, "mine");
@@ -114,33 +119,86 @@ fn expectations_are_inherited_and_overridden() {
 fn mistakes_in_definitions_are_told_with_their_place() {
     let bench = Bench::new();
     let cases = [
-        ("summary: x\nbase: small\naply: [x]\n", "3:1", "unknown field `aply`"),
-        ("summary: x\nsource:\n  svn: x\n", "3:3", "unknown variant `svn`"),
+        (
+            "summary: x\nbase: small\naply: [x]\n",
+            "3:1",
+            "unknown field `aply`",
+        ),
+        (
+            "summary: x\nsource:\n  svn: x\n",
+            "3:3",
+            "unknown variant `svn`",
+        ),
         ("summary: x\n", "1:1", "neither `base`"),
-        ("summary: x\nbase: small\nsource: {debian: linux-source-6.12}\n", "3:1", "both"),
+        (
+            "summary: x\nbase: small\nsource: {debian: linux-source-6.12}\n",
+            "3:1",
+            "both",
+        ),
         ("summary: x\nbase: smal\n", "2:7", "did you mean \"small\"?"),
         ("summary: x\nbase: bad\n", "2:7", "leads back"),
-        ("summary: x\nbase: small\napply:\n  - no.patch\n", "4:5", "is not there"),
-        ("summary: x\nbase: small\nset: {CONFIG_A: true}\n", "3:7", "true or false"),
-        ("summary: x\nbase: small\nset: {A: y}\n", "3:7", "is no option"),
-        ("summary: x\nbase: small\nmatrix: perhaps\n", "3:9", "expected a boolean"),
-        ("summary: x\nbase: small\nexpected: {one: {verdict: fail, because: y}}\n", "3:12", "suite/scenario"),
-        ("summary: x\nbase: small\nexpected: {a/b: {verdict: maybe, because: y}}\n", "3:27", "unknown variant `maybe`"),
-        ("summary: x\nbase: small\nexpected: {a/b: {verdict: fail, because: ''}}\n", "3:12", "is empty"),
-        ("summary: x\nsource: {debian: --option}\n", "2:18", "no name of a Debian package"),
+        (
+            "summary: x\nbase: small\napply:\n  - no.patch\n",
+            "4:5",
+            "is not there",
+        ),
+        (
+            "summary: x\nbase: small\nset: {CONFIG_A: true}\n",
+            "3:7",
+            "true or false",
+        ),
+        (
+            "summary: x\nbase: small\nset: {A: y}\n",
+            "3:7",
+            "is no option",
+        ),
+        (
+            "summary: x\nbase: small\nmatrix: perhaps\n",
+            "3:9",
+            "expected a boolean",
+        ),
+        (
+            "summary: x\nbase: small\nexpected: {one: {verdict: fail, because: y}}\n",
+            "3:12",
+            "suite/scenario",
+        ),
+        (
+            "summary: x\nbase: small\nexpected: {a/b: {verdict: maybe, because: y}}\n",
+            "3:27",
+            "unknown variant `maybe`",
+        ),
+        (
+            "summary: x\nbase: small\nexpected: {a/b: {verdict: fail, because: ''}}\n",
+            "3:12",
+            "is empty",
+        ),
+        (
+            "summary: x\nsource: {debian: --option}\n",
+            "2:18",
+            "no name of a Debian package",
+        ),
         ("summary: [x\n", "2:1", "did not find expected"),
         ("", "1:1", "missing field"),
     ];
     for (text, place, why) in cases {
         bench.define("bad", text);
         let said = match Catalog::load(&bench.catalog()) {
-            Ok(catalog) => catalog.resolve("bad", bench.path()).unwrap_err().to_string(),
+            Ok(catalog) => catalog
+                .resolve("bad", bench.path())
+                .unwrap_err()
+                .to_string(),
             Err(error) => error.to_string(),
         };
-        assert!(said.contains(&format!("bad.yaml:{place}: ")), "{text:?}: {said}");
+        assert!(
+            said.contains(&format!("bad.yaml:{place}: ")),
+            "{text:?}: {said}"
+        );
         assert!(said.contains(why), "{text:?}: {said}");
     }
     bench.define("bad", "summary: x\nbase: small\nmatrix: perhaps\n");
     let said = Catalog::load(&bench.catalog()).unwrap_err().to_string();
-    assert!(said.ends_with("\n3 | matrix: perhaps\n  |         ^"), "{said}");
+    assert!(
+        said.ends_with("\n3 | matrix: perhaps\n  |         ^"),
+        "{said}"
+    );
 }

@@ -1,0 +1,194 @@
+//! The arguments.
+
+use camino::Utf8PathBuf;
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio_util::sync::CancellationToken;
+
+use super::{Failure, cache, compare, doctor, generate, kernel, list, replay, run};
+use crate::machine::mode::AcceleratorChoice;
+use crate::ui::Ui;
+
+/// Tests what Linux' automatic NUMA balancing does, in guests with virtual NUMA nodes, by
+/// exact counters.
+#[derive(Debug, Parser)]
+#[command(name = "numalab", version, max_term_width = 100, after_help = EXITS)]
+pub struct Args {
+    /// Shows no progress.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Prints results as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXITS: &str = "Exit codes: 0 every verdict is pass (compare: nothing broken or unclear), \
+1 fail or broken, 2 wrong input, 3 inconclusive or unclear.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Tells what this machine can do, what is missing, and how to get it.
+    Doctor,
+    /// Lists scenarios and kernels.
+    List,
+    /// Kernels.
+    Kernel {
+        #[command(subcommand)]
+        command: KernelCommand,
+    },
+    /// Runs scenarios on one kernel.
+    Run(RunArgs),
+    /// Runs scenarios on two kernels and tells what changed.
+    Compare(CompareArgs),
+    /// Runs a kept run again and tells whether its records are identical.
+    Replay {
+        /// The run's folder.
+        run: Utf8PathBuf,
+    },
+    /// Prints the JSON schema of scenario files, for editors.
+    Schema,
+    /// Lists what is in the cache, or prunes it.
+    Cache {
+        #[command(subcommand)]
+        command: Option<CacheCommand>,
+    },
+    /// Prints a shell's completions.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Writes the manual pages into a folder.
+    Man {
+        /// The folder.
+        folder: Utf8PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KernelCommand {
+    /// Builds kernels that are not in the store.
+    Build {
+        /// Kernels: a shipped name, a definition's .yaml, a source folder, and with
+        /// `+FILE` a patch on top of any of these.
+        #[arg(required_unless_present = "matrix")]
+        kernels: Vec<String>,
+        /// All kernels of the test matrix.
+        #[arg(long)]
+        matrix: bool,
+        /// Compiler processes at a time; by default what processors and memory allow.
+        #[arg(long, short)]
+        jobs: Option<usize>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CacheCommand {
+    /// Lists entries.
+    List,
+    /// Removes entries that were not used for long, and what killed runs left behind.
+    Prune {
+        /// Removes what was not used for so many days.
+        #[arg(long, default_value_t = 30)]
+        days: u64,
+        /// Then removes the least recently used until no more than this is left, such as
+        /// 10GiB.
+        #[arg(long)]
+        size: Option<bytesize::ByteSize>,
+    },
+}
+
+/// How guests run.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Platform {
+    /// `exact` is deterministic on any machine; `live` runs in real time.
+    #[arg(long, value_enum, default_value_t = ModeName::Exact)]
+    pub(super) mode: ModeName,
+    /// The accelerator. `auto` takes KVM in live mode where it works, and says what ran.
+    #[arg(long, value_enum, default_value_t = AccelName::Auto)]
+    pub(super) accel: AccelName,
+    /// Exact mode's `-icount shift=N`; by default the scenario's.
+    #[arg(long, value_name = "N")]
+    pub(super) shift: Option<u8>,
+    /// A parameter added to the kernel's command line; can be given again.
+    #[arg(long, value_name = "PARAMETER")]
+    pub(super) append: Vec<String>,
+    /// Guests at a time; by default one for each processor in exact mode.
+    #[arg(long, short)]
+    pub(super) jobs: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ModeName {
+    Exact,
+    Live,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum AccelName {
+    Auto,
+    Kvm,
+    Tcg,
+}
+
+impl From<AccelName> for AcceleratorChoice {
+    fn from(name: AccelName) -> AcceleratorChoice {
+        match name {
+            AccelName::Auto => AcceleratorChoice::Auto,
+            AccelName::Kvm => AcceleratorChoice::Kvm,
+            AccelName::Tcg => AcceleratorChoice::Tcg,
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file. All if none is given.
+    pub(super) scenarios: Vec<String>,
+    /// The kernel: a shipped name, a definition's .yaml, an image (vmlinux, bzImage), a
+    /// source folder, and with `+FILE` a patch on top.
+    #[arg(long, short)]
+    pub(super) kernel: String,
+    /// The replicate: another seed gives another, equally repeatable run.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Runs each scenario with so many seeds, from `--seed` on. In live mode 3 unless said.
+    #[arg(long)]
+    pub(super) repeat: Option<u64>,
+    #[command(flatten)]
+    pub(super) platform: Platform,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CompareArgs {
+    /// The kernel without the change.
+    pub(super) base: String,
+    /// The kernel with it, such as `linux-6.12+fix.patch`.
+    pub(super) patched: String,
+    /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file. All if none is given.
+    pub(super) scenarios: Vec<String>,
+    /// Number of seeds over which verdicts are taken.
+    #[arg(long, default_value_t = 3)]
+    pub(super) seeds: u64,
+    #[command(flatten)]
+    pub(super) platform: Platform,
+}
+
+pub(super) async fn dispatch(
+    args: &Args,
+    ui: &Ui,
+    cancel: &CancellationToken,
+) -> Result<u8, Failure> {
+    match &args.command {
+        Command::Doctor => doctor::doctor(args.json),
+        Command::List => list::list(args.json),
+        Command::Kernel { command } => kernel::kernel(command, args.json, ui, cancel).await,
+        Command::Run(run) => run::run(run, args.json, ui, cancel).await,
+        Command::Compare(compare) => compare::compare(compare, args.json, ui, cancel).await,
+        Command::Replay { run } => replay::replay(run, ui, cancel).await,
+        Command::Schema => generate::schema(),
+        Command::Cache { command } => cache::cache(command.as_ref(), args.json),
+        Command::Completions { shell } => generate::completions(*shell),
+        Command::Man { folder } => generate::manual(folder),
+    }
+}

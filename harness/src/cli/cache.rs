@@ -1,0 +1,91 @@
+//! `numalab cache`.
+
+use std::time::{Duration, SystemTime};
+
+use bytesize::ByteSize;
+use numalab_kernels::cache::{Entry, Prune};
+
+use super::args::CacheCommand;
+use super::{Failure, print};
+use crate::lab::Lab;
+
+pub(super) fn cache(command: Option<&CacheCommand>, json: bool) -> Result<u8, Failure> {
+    let lab = Lab::open()?;
+    match command {
+        None | Some(CacheCommand::List) => {
+            let entries = lab
+                .cache
+                .list()
+                .map_err(|error| Failure::kernel(error.into()))?;
+            if json {
+                let entries: Vec<_> = entries.iter().map(entry_json).collect();
+                return print(&format!("{:#}\n", serde_json::Value::from(entries)));
+            }
+            let total: u64 = entries.iter().map(|entry| entry.bytes).sum();
+            let mut text = format!("{}\n", lab.cache.root().display());
+            for entry in &entries {
+                text.push_str(&line(entry));
+            }
+            text.push_str(&format!("{} entries, {}\n", entries.len(), ByteSize(total)));
+            print(&text)
+        }
+        Some(CacheCommand::Prune { days, size }) => {
+            let size = size.as_ref().map(|size| size.as_u64());
+            let prune = Prune {
+                older_than: Some(Duration::from_secs(days * 24 * 3600)),
+                at_most: size,
+                dry_run: false,
+            };
+            let pruned = lab
+                .cache
+                .prune(&prune)
+                .map_err(|error| Failure::kernel(error.into()))?;
+            let mut text = String::new();
+            for entry in &pruned.removed {
+                text.push_str(&format!("removed {}", line(entry).trim_start()));
+            }
+            for entry in &pruned.kept_in_use {
+                text.push_str(&format!("in use, kept: {}", line(entry).trim_start()));
+            }
+            let removed = pruned.removed.len();
+            text.push_str(&format!(
+                "{removed} entries removed, {} half-made ones swept, {} left\n",
+                pruned.swept,
+                ByteSize(pruned.left)
+            ));
+            print(&text)
+        }
+    }
+}
+
+fn days_ago(entry: &Entry) -> u64 {
+    let age = SystemTime::now()
+        .duration_since(entry.last_used)
+        .unwrap_or_default();
+    age.as_secs() / (24 * 3600)
+}
+
+fn line(entry: &Entry) -> String {
+    let age = match days_ago(entry) {
+        0 => "used today".to_owned(),
+        1 => "used yesterday".to_owned(),
+        days => format!("used {days} days ago"),
+    };
+    format!(
+        "  {:9} {}  {}  {age}\n",
+        entry.part.name(),
+        entry.name,
+        ByteSize(entry.bytes)
+    )
+}
+
+fn entry_json(entry: &Entry) -> serde_json::Value {
+    serde_json::json!({
+        "part": entry.part.name(),
+        "name": entry.name,
+        "bytes": entry.bytes,
+        "unused-days": days_ago(entry),
+        "in-use": entry.in_use,
+        "path": entry.path.to_string_lossy(),
+    })
+}

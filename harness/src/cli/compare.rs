@@ -1,0 +1,67 @@
+//! `numalab compare`.
+
+use tokio_util::sync::CancellationToken;
+
+use super::args::{CompareArgs, ModeName};
+use super::{Failure, print};
+use crate::comparison::{self, Sides};
+use crate::lab::{Lab, Limits};
+use crate::report::text;
+use crate::run::Stand;
+use crate::ui::Ui;
+
+pub(super) async fn compare(
+    args: &CompareArgs,
+    json: bool,
+    ui: &Ui,
+    cancel: &CancellationToken,
+) -> Result<u8, Failure> {
+    let lab = Lab::open()?;
+    let scenarios = lab.project.scenarios(&args.scenarios)?;
+    let base = lab.wanted(&args.base)?;
+    let patched = lab.wanted(&args.patched)?;
+    let live = args.platform.mode == ModeName::Live;
+    let stand = Stand::check(&lab, live, args.platform.accel.into())?;
+    let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
+
+    let limits = Limits {
+        jobs: args.platform.jobs,
+    };
+    let sides = Sides::build(&lab, &base, &patched, limits, ui, cancel)?;
+    let request = comparison::Request {
+        scenarios: &scenarios,
+        seeds: &seeds,
+        shift: args.platform.shift,
+        append: &args.platform.append,
+        jobs: args.platform.jobs,
+    };
+    let repeat = repeat(args);
+    let (report, folder) =
+        comparison::run(&lab, stand, &sides, &request, repeat, ui, cancel).await?;
+    if json {
+        print(&format!("{}\n", super::json(&report)?))?;
+    } else {
+        print(&text::comparison(&report))?;
+        print(&format!("report: {folder}\n"))?;
+    }
+    Ok(report.exit_code)
+}
+
+fn repeat(args: &CompareArgs) -> String {
+    let mut words = vec!["numalab".to_owned(), "compare".to_owned()];
+    words.extend([args.base.clone(), args.patched.clone()]);
+    words.extend(args.scenarios.iter().cloned());
+    if args.seeds != 3 {
+        words.extend(["--seeds".to_owned(), args.seeds.to_string()]);
+    }
+    if args.platform.mode == ModeName::Live {
+        words.extend(["--mode".to_owned(), "live".to_owned()]);
+    }
+    if let Some(shift) = args.platform.shift {
+        words.extend(["--shift".to_owned(), shift.to_string()]);
+    }
+    for parameter in &args.platform.append {
+        words.extend(["--append".to_owned(), parameter.clone()]);
+    }
+    shell_words::join(words)
+}

@@ -1,0 +1,30 @@
+//! `numalab replay`.
+
+use camino::Utf8Path;
+use tokio_util::sync::CancellationToken;
+
+use super::{BAD, Failure, GOOD, INCONCLUSIVE, print};
+use crate::lab::Lab;
+use crate::replay::{self, Replay};
+use crate::ui::Ui;
+
+pub(super) async fn replay(
+    folder: &Utf8Path,
+    ui: &Ui,
+    cancel: &CancellationToken,
+) -> Result<u8, Failure> {
+    let lab = Lab::open()?;
+    let kept = replay::Kept::read(folder).map_err(Failure::input)?;
+    let (replay, again, changed) = replay::run(&lab, &kept, ui, cancel).await?;
+    let mut text = format!("{replay}\nagain: {again}\n");
+    for change in &changed {
+        text.push_str(&format!("note: {change}\n"));
+    }
+    print(&text)?;
+    Ok(match replay {
+        Replay::Identical { .. } => GOOD,
+        // Another QEMU or image may give other digits: then no promise is broken.
+        Replay::Differs { .. } if !changed.is_empty() => INCONCLUSIVE,
+        Replay::Differs { .. } => BAD,
+    })
+}

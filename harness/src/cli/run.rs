@@ -1,0 +1,74 @@
+//! `numalab run`.
+
+use tokio_util::sync::CancellationToken;
+
+use super::args::{ModeName, RunArgs};
+use super::{BAD, Failure, GOOD, INCONCLUSIVE, print};
+use crate::lab::{Lab, Limits};
+use crate::pool;
+use crate::report::{RunReport, text};
+use crate::run::{Request, Stand};
+use crate::ui::Ui;
+use crate::verdict::Verdict;
+
+pub(super) async fn run(
+    args: &RunArgs,
+    json: bool,
+    ui: &Ui,
+    cancel: &CancellationToken,
+) -> Result<u8, Failure> {
+    let lab = Lab::open()?;
+    // What the user wrote is checked before anything long begins.
+    let scenarios = lab.project.scenarios(&args.scenarios)?;
+    let wanted = lab.wanted(&args.kernel)?;
+    let choice = args.platform.accel.into();
+    let live = args.platform.mode == ModeName::Live;
+    let stand = Stand::check(&lab, live, choice)?;
+    let kernel = lab.kernel(
+        &wanted,
+        Limits {
+            jobs: args.platform.jobs,
+        },
+        ui,
+        cancel,
+    )?;
+    let stand = stand.ready(&kernel.id, ui, cancel).await?;
+
+    let repeat = args.repeat.unwrap_or(if live { 3 } else { 1 });
+    let mut requests = Vec::new();
+    for scenario in &scenarios {
+        for seed in super::seeds(args.seed, repeat)? {
+            let platform = &args.platform;
+            requests.push(Request::new(
+                scenario,
+                &kernel.id,
+                seed,
+                platform.shift,
+                &platform.append,
+            )?);
+        }
+    }
+    let jobs = args.platform.jobs;
+    let reports = pool::run(&stand, &requests, jobs, ui, cancel).await?;
+    if json {
+        print(&format!("{}\n", super::json(&reports)?))?;
+    } else {
+        print(&text::runs(&reports))?;
+    }
+    Ok(exit_code(&reports))
+}
+
+fn exit_code(reports: &[RunReport]) -> u8 {
+    let any = |verdict| {
+        reports
+            .iter()
+            .any(|report| report.judgement.verdict == verdict)
+    };
+    if any(Verdict::Fail) {
+        BAD
+    } else if any(Verdict::Inconclusive) || reports.is_empty() {
+        INCONCLUSIVE
+    } else {
+        GOOD
+    }
+}

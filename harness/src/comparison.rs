@@ -1,0 +1,183 @@
+//! Carrying out a comparison: both kernels, all scenarios, all seeds.
+
+use camino::Utf8PathBuf;
+use numalab_kernels::{Class, Wanted};
+use tokio_util::sync::CancellationToken;
+
+use crate::compare::{Side, Word, exit_code, word};
+use crate::folder::RunFolder;
+use crate::lab::{BootKernel, Lab, LabError, Limits};
+use crate::pool;
+use crate::report::{Compared, ComparisonReport, KernelId, Overall, RunReport, SCHEMA, text};
+use crate::run::{self, Stand};
+use crate::scenario::Scenario;
+use crate::ui::Ui;
+
+/// Both kernels.
+#[derive(Debug)]
+pub struct Sides {
+    base: BootKernel,
+    /// The patched kernel, or the words of the compiler that refuses it.
+    patched: Result<BootKernel, String>,
+    names: [String; 2],
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The scenarios.
+    pub scenarios: &'a [Scenario],
+    /// The seeds.
+    pub seeds: &'a [u64],
+    /// Another shift than the scenarios' own.
+    pub shift: Option<u8>,
+    /// Kernel parameters added to the scenarios' own.
+    pub append: &'a [String],
+    /// Guests at a time.
+    pub jobs: Option<usize>,
+}
+
+impl Sides {
+    /// Builds both kernels. A patched kernel that does not compile, where the base does, is
+    /// a result.
+    ///
+    /// # Errors
+    /// The base cannot be built; the patch is wrong; or this machine does not allow it.
+    pub fn build(
+        lab: &Lab,
+        base: &Wanted,
+        patched: &Wanted,
+        limits: Limits,
+        ui: &Ui,
+        cancel: &CancellationToken,
+    ) -> Result<Sides, LabError> {
+        let names = [base.name.clone(), patched.name.clone()];
+        let base = lab.kernel(base, limits, ui, cancel)?;
+        let patched = match lab.kernel(patched, limits, ui, cancel) {
+            Ok(kernel) => Ok(kernel),
+            Err(LabError::Kernel(error)) if error.class() == Class::Build => {
+                Err(text::sentence(&error))
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Sides {
+            base,
+            patched,
+            names,
+        })
+    }
+}
+
+/// Runs a comparison and keeps its report; the folder is returned with it.
+///
+/// # Errors
+/// The machine cannot be used, a folder cannot be written, or a signal came.
+pub async fn run(
+    lab: &Lab,
+    stand: run::Checked,
+    sides: &Sides,
+    request: &Request<'_>,
+    repeat: String,
+    ui: &Ui,
+    cancel: &CancellationToken,
+) -> Result<(ComparisonReport, Utf8PathBuf), LabError> {
+    let stand = stand.ready(&sides.base.id, ui, cancel).await?;
+    let overall = overall(sides);
+    let scenarios = match (&overall, &sides.patched) {
+        (None, Ok(patched)) => {
+            scenarios(&stand, &sides.base.id, &patched.id, request, ui, cancel).await?
+        }
+        _ => Vec::new(),
+    };
+    let exit_code = match &overall {
+        Some(overall) => exit_code([overall.word]),
+        None => exit_code(scenarios.iter().map(|compared| compared.word)),
+    };
+    let [base, patched] = sides.names.clone();
+    let report = ComparisonReport {
+        schema: SCHEMA,
+        images: [
+            Some(sides.base.id.digest.clone()),
+            sides
+                .patched
+                .as_ref()
+                .ok()
+                .map(|kernel| kernel.id.digest.clone()),
+        ],
+        overall,
+        scenarios,
+        seeds: request.seeds.to_vec(),
+        mode: stand.mode_name().to_owned(),
+        accelerator: stand.accelerator_name(),
+        qemu: stand.qemu_version(),
+        repeat,
+        exit_code,
+        base,
+        patched,
+    };
+    let name = format!("compare-{}-{}", report.base, report.patched);
+    let folder = RunFolder::create(&lab.project.runs(), &name)?;
+    folder.write_json("report.json", &report)?;
+    folder.write("report.txt", text::comparison(&report).as_bytes())?;
+    Ok((report, folder.path().to_owned()))
+}
+
+fn overall(sides: &Sides) -> Option<Overall> {
+    match &sides.patched {
+        Err(because) => Some(Overall {
+            word: Word::Broken,
+            because: because.clone(),
+        }),
+        Ok(patched) if patched.id.digest == sides.base.id.digest => Some(Overall {
+            word: Word::ChangesNothing,
+            because: "both images are the same bytes: the patch changes nothing that this \
+                      configuration builds"
+                .into(),
+        }),
+        Ok(_) => None,
+    }
+}
+
+async fn scenarios(
+    stand: &Stand,
+    base: &KernelId,
+    patched: &KernelId,
+    request: &Request<'_>,
+    ui: &Ui,
+    cancel: &CancellationToken,
+) -> Result<Vec<Compared>, LabError> {
+    let mut requests = Vec::new();
+    for scenario in request.scenarios {
+        for kernel in [base, patched] {
+            for seed in request.seeds {
+                requests.push(run::Request::new(
+                    scenario,
+                    kernel,
+                    *seed,
+                    request.shift,
+                    request.append,
+                )?);
+            }
+        }
+    }
+    let mut reports = pool::run(stand, &requests, request.jobs, ui, cancel)
+        .await?
+        .into_iter();
+    let mut take = || -> Vec<RunReport> { reports.by_ref().take(request.seeds.len()).collect() };
+    let compared = request.scenarios.iter().map(|scenario| {
+        let (base, patched) = (take(), take());
+        let [before, after] = [&base, &patched].map(|runs| {
+            runs.iter()
+                .map(|run| run.judgement.clone())
+                .collect::<Vec<_>>()
+        });
+        let word = word(Side::of(&before), Side::of(&after));
+        Compared {
+            scenario: scenario.name.clone(),
+            word,
+            base,
+            patched,
+        }
+    });
+    Ok(compared.collect())
+}

@@ -1,0 +1,215 @@
+//! What every command starts from: the project, the cache and the kernels that are known.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use miette::{Diagnostic, Report};
+use numalab_kernels::{BuildOptions, Cache, Catalog, Class, Kernel, KernelError, Wanted};
+use tokio_util::sync::CancellationToken;
+
+use crate::machine::kvm::KvmError;
+use crate::machine::mode::ModeError;
+use crate::machine::qemu::QemuError;
+use crate::machine::topology::MachineError;
+use crate::project::{Project, ProjectError};
+use crate::report::KernelId;
+use crate::ui::Ui;
+
+/// The project, the cache and the kernels that are known.
+#[derive(Debug)]
+pub struct Lab {
+    /// Scenarios and run folders.
+    pub project: Project,
+    /// Kernels, images and what they are made from.
+    pub cache: Cache,
+    /// The kernel definitions.
+    pub catalog: Catalog,
+}
+
+/// What may be used at a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// Compiler processes; by default what processors and memory allow.
+    pub jobs: Option<usize>,
+}
+
+/// Why a command cannot go on.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum LabError {
+    /// There is no project, or no such scenario.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Project(#[from] ProjectError),
+    /// There is no such kernel, or it cannot be built.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// QEMU is missing or too old.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    /// Mode and accelerator contradict each other.
+    #[error(transparent)]
+    Mode(#[from] ModeError),
+    /// There can be no such machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// KVM was demanded and cannot be used.
+    #[error(transparent)]
+    Kvm(#[from] KvmError),
+    /// The guest image cannot be put into the cache.
+    #[error(transparent)]
+    Image(#[from] numalab_images::ImageError),
+    /// A file or folder cannot be written or read.
+    #[error("cannot {action} {path}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: Utf8PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A path is not UTF-8, which QEMU's options and JSON need.
+    #[error("the path {path:?} is not UTF-8")]
+    Path {
+        /// The path.
+        path: std::path::PathBuf,
+    },
+    /// A signal came.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl LabError {
+    /// Whether what the user wrote is wrong, and not this machine.
+    pub fn is_input(&self) -> bool {
+        match self {
+            LabError::Project(_) | LabError::Mode(_) | LabError::Machine(_) => true,
+            LabError::Kernel(error) => error.class() == Class::Input,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn file(
+        action: &'static str,
+        path: &Utf8Path,
+    ) -> impl FnOnce(std::io::Error) -> LabError {
+        let path = path.to_owned();
+        move |source| LabError::File {
+            action,
+            path,
+            source,
+        }
+    }
+}
+
+/// An error of the standard kind, with its causes, for showing.
+pub fn report(error: impl std::error::Error + Send + Sync + 'static) -> Report {
+    struct Plain(Box<dyn std::error::Error + Send + Sync>);
+    impl std::fmt::Debug for Plain {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+    impl std::fmt::Display for Plain {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+    impl std::error::Error for Plain {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            self.0.source()
+        }
+    }
+    impl Diagnostic for Plain {}
+    Report::new(Plain(Box::new(error)))
+}
+
+impl Lab {
+    /// Opens the project, the cache and the kernel definitions.
+    ///
+    /// # Errors
+    /// One of them is not there or not usable.
+    pub fn open() -> Result<Lab, LabError> {
+        let project = Project::find()?;
+        let cache = Cache::of_user().map_err(KernelError::from)?;
+        let catalog = Catalog::load(project.kernels().as_std_path())?;
+        Ok(Lab {
+            project,
+            cache,
+            catalog,
+        })
+    }
+
+    /// The kernel that a word of the command line means.
+    ///
+    /// # Errors
+    /// It means none.
+    pub fn wanted(&self, word: &str) -> Result<Wanted, LabError> {
+        let here = std::env::current_dir().map_err(LabError::file("find", ".".into()))?;
+        Ok(self.catalog.resolve(word, &here)?)
+    }
+
+    /// The kernel, built if it is not in the store. Blocks the calling worker of a
+    /// multi-threaded runtime while it is built; the others go on.
+    ///
+    /// # Errors
+    /// It cannot be built, or a signal came.
+    pub fn kernel(
+        &self,
+        wanted: &Wanted,
+        limits: Limits,
+        ui: &Ui,
+        cancel: &CancellationToken,
+    ) -> Result<BootKernel, LabError> {
+        let flag = Arc::new(AtomicBool::new(false));
+        let watcher = tokio::spawn({
+            let (cancel, flag) = (cancel.clone(), Arc::clone(&flag));
+            async move {
+                cancel.cancelled().await;
+                flag.store(true, Ordering::Relaxed);
+            }
+        });
+        let options = BuildOptions {
+            jobs: limits.jobs,
+            ..BuildOptions::default()
+        };
+        let kernel = tokio::task::block_in_place(|| {
+            numalab_kernels::ensure(&self.cache, wanted, &options, ui, &flag)
+        });
+        watcher.abort();
+        let kernel = kernel.map_err(|error| match error.class() {
+            Class::Interrupted => LabError::Interrupted,
+            _ => LabError::Kernel(error),
+        })?;
+        let provenance = kernel.manifest.built.as_ref();
+        let id = KernelId {
+            name: kernel.name.clone(),
+            release: kernel.release.clone(),
+            source: provenance.map(|built| built.source.version.clone()),
+            digest: kernel.image_digest.to_string(),
+            path: utf8(&kernel.image)?,
+            stored: kernel.manifest.at.to_string(),
+        };
+        Ok(BootKernel { id, _held: kernel })
+    }
+}
+
+/// A kernel that can be booted. While it lives, it is not pruned from the store.
+#[derive(Debug)]
+pub struct BootKernel {
+    /// Which.
+    pub id: KernelId,
+    _held: Kernel,
+}
+
+/// A path as text.
+///
+/// # Errors
+/// It is not UTF-8.
+pub fn utf8(path: &std::path::Path) -> Result<Utf8PathBuf, LabError> {
+    Utf8PathBuf::try_from(path.to_owned()).map_err(|_| LabError::Path {
+        path: path.to_owned(),
+    })
+}

@@ -1,0 +1,414 @@
+//! Observations: what the records of one run say.
+//!
+//! A value that was not recorded is missing, with the reason, and never zero.
+
+use std::collections::BTreeMap;
+
+use numalab_protocol::record::{Edge, ExitStatus, Record, TaskState, Values};
+
+use crate::scenario::{Subject, Unit};
+
+/// What the records of one run say.
+#[derive(Debug, Clone, Default)]
+pub struct Observations {
+    /// `uname -r` of the guest.
+    pub release: Option<String>,
+    /// What the guest found at its start.
+    pub facts: Values,
+    /// The measurements by name.
+    pub measures: BTreeMap<String, Measurement>,
+    /// Faults of each VMA, and pages of one, by task and region.
+    pub probes: BTreeMap<(String, String), (Vec<u64>, u64)>,
+    /// Pages on each node, and pages nowhere, by task and region.
+    pub placements: BTreeMap<(String, String), (Vec<u64>, u64)>,
+    /// How tasks ended.
+    pub exits: BTreeMap<String, ExitStatus>,
+    /// Why the guest gave up, in words; the first reason.
+    pub trouble: Option<String>,
+    /// The end record.
+    pub end: Option<End>,
+    /// Guest time from the first step to the end of the last one, in nanoseconds.
+    pub work_ns: u64,
+}
+
+/// What the end record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Whether every step was carried out.
+    pub complete: bool,
+    /// The kernel's taint flags.
+    pub tainted: u64,
+    /// Guest time since boot, in nanoseconds.
+    pub uptime_ns: u64,
+}
+
+/// Counters before and after.
+#[derive(Debug, Clone, Default)]
+pub struct Measurement {
+    begin: Option<Reading>,
+    end: Option<Reading>,
+}
+
+#[derive(Debug, Clone)]
+struct Reading {
+    vmstat: Values,
+    tasks: BTreeMap<String, TaskState>,
+}
+
+/// Why a value is not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Missing(pub String);
+
+impl Measurement {
+    /// The differences of all counters of `/proc/vmstat` that were read at both edges.
+    pub fn vmstat(&self) -> Values {
+        match (&self.begin, &self.end) {
+            (Some(begin), Some(end)) => difference(&begin.vmstat, &end.vmstat),
+            _ => Values::new(),
+        }
+    }
+
+    fn edges(&self, measure: &str) -> Result<(&Reading, &Reading), Missing> {
+        match (&self.begin, &self.end) {
+            (Some(begin), Some(end)) => Ok((begin, end)),
+            _ => Err(Missing(format!("measurement {measure} was not finished"))),
+        }
+    }
+}
+
+fn difference(begin: &Values, end: &Values) -> Values {
+    let pairs = end
+        .iter()
+        .filter_map(|(name, end)| Some((name.clone(), end.checked_sub(*begin.get(name)?)?)));
+    pairs.collect()
+}
+
+impl Observations {
+    /// Gathers what the records say.
+    pub fn new(records: &[Record]) -> Observations {
+        let mut seen = Observations::default();
+        let mut began = None;
+        for record in records {
+            match record {
+                Record::Ready { release, .. } => seen.release = Some(release.clone()),
+                Record::Start { facts, .. } => seen.facts = facts.clone(),
+                Record::Step { uptime_ns, .. } => {
+                    began.get_or_insert(*uptime_ns);
+                }
+                Record::StepEnd { uptime_ns, .. } => {
+                    seen.work_ns = uptime_ns.saturating_sub(began.unwrap_or(*uptime_ns));
+                }
+                Record::Snapshot {
+                    measure,
+                    edge,
+                    vmstat,
+                    tasks,
+                    ..
+                } => {
+                    let reading = Reading {
+                        vmstat: vmstat.clone(),
+                        tasks: tasks.clone(),
+                    };
+                    let measurement = seen.measures.entry(measure.clone()).or_default();
+                    match edge {
+                        Edge::Begin => measurement.begin = Some(reading),
+                        Edge::End => measurement.end = Some(reading),
+                    }
+                }
+                Record::Probe {
+                    task,
+                    region,
+                    faults,
+                    pages_per_vma,
+                    ..
+                } => {
+                    let key = (task.clone(), region.clone());
+                    seen.probes.insert(key, (faults.clone(), *pages_per_vma));
+                }
+                Record::Placement {
+                    task,
+                    region,
+                    nodes,
+                    absent,
+                    ..
+                } => {
+                    let key = (task.clone(), region.clone());
+                    seen.placements.insert(key, (nodes.clone(), *absent));
+                }
+                Record::GaveUp {
+                    step,
+                    task,
+                    what,
+                    seen: last,
+                    wanted,
+                } => {
+                    seen.trouble.get_or_insert(format!(
+                        "step {step}: {what} of task {task} stayed at {last}, and {wanted} was \
+                         waited for"
+                    ));
+                }
+                Record::Exited { task, status } => {
+                    seen.exits.insert(task.clone(), *status);
+                }
+                Record::Error { stage, message } => {
+                    seen.trouble.get_or_insert(format!("{stage}: {message}"));
+                }
+                Record::End {
+                    complete,
+                    tainted,
+                    uptime_ns,
+                } => {
+                    seen.end = Some(End {
+                        complete: *complete,
+                        tainted: *tainted,
+                        uptime_ns: *uptime_ns,
+                    });
+                }
+                Record::Window { .. } | Record::Started { .. } => {}
+            }
+        }
+        seen
+    }
+
+    /// The value of a subject.
+    ///
+    /// # Errors
+    /// It was not recorded, or this kernel has no such counter.
+    pub fn value(&self, subject: &Subject) -> Result<i64, Missing> {
+        match subject {
+            Subject::Counter { measure, name } => {
+                let (begin, end) = self.measure(measure)?.edges(measure)?;
+                change(&begin.vmstat, &end.vmstat, name, "/proc/vmstat")
+            }
+            Subject::MemoryStat {
+                measure,
+                task,
+                name,
+            } => {
+                let (begin, end) = self.task(measure, task)?;
+                change(&begin.memory_stat, &end.memory_stat, name, "memory.stat")
+            }
+            Subject::SchedChange {
+                measure,
+                task,
+                name,
+            } => {
+                let (begin, end) = self.task(measure, task)?;
+                change(&begin.sched, &end.sched, name, "/proc/PID/sched")
+            }
+            Subject::Sched {
+                measure,
+                task,
+                name,
+            } => {
+                let (_, end) = self.task(measure, task)?;
+                end.sched
+                    .get(name)
+                    .copied()
+                    .ok_or_else(|| absent(name, "/proc/PID/sched"))
+            }
+            Subject::Probe { task, region, unit } => {
+                let (faults, pages_per_vma) = find(&self.probes, task, region, "probed")?;
+                let faulted = faults.iter().filter(|faults| **faults > 0).count() as u64;
+                let pages: u64 = faults.iter().sum();
+                let vmas = faults.len() as u64;
+                share(*unit, (faulted, vmas), (pages, vmas * pages_per_vma))
+            }
+            Subject::Placement {
+                task,
+                region,
+                node,
+                unit,
+            } => {
+                let (nodes, absent) = find(&self.placements, task, region, "asked for")?;
+                let on_node = nodes.get(*node as usize).copied();
+                let on_node =
+                    on_node.ok_or_else(|| Missing(format!("the guest has no node {node}")))?;
+                let all = nodes.iter().sum::<u64>() + absent;
+                share(*unit, (0, 0), (on_node, all))
+            }
+            Subject::ExitStatus { task } => match self.exits.get(task) {
+                Some(ExitStatus::Code(code)) => Ok(i64::from(*code)),
+                Some(ExitStatus::Signal(signal)) => {
+                    Err(Missing(format!("task {task} was ended by signal {signal}")))
+                }
+                None => Err(Missing(format!("task {task} has not exited"))),
+            },
+            Subject::Fact { name } => self
+                .facts
+                .get(name)
+                .copied()
+                .ok_or_else(|| Missing(format!("the guest did not tell {name}"))),
+        }
+    }
+
+    fn measure(&self, name: &str) -> Result<&Measurement, Missing> {
+        self.measures
+            .get(name)
+            .ok_or_else(|| Missing(format!("measurement {name} was not begun")))
+    }
+
+    fn task(&self, measure: &str, task: &str) -> Result<(&TaskState, &TaskState), Missing> {
+        let (begin, end) = self.measure(measure)?.edges(measure)?;
+        match (begin.tasks.get(task), end.tasks.get(task)) {
+            (Some(begin), Some(end)) => Ok((begin, end)),
+            _ => Err(Missing(format!(
+                "task {task} did not live through measurement {measure}"
+            ))),
+        }
+    }
+}
+
+fn absent(name: &str, place: &str) -> Missing {
+    Missing(format!("this kernel does not show {name} in {place}"))
+}
+
+fn change(begin: &Values, end: &Values, name: &str, place: &str) -> Result<i64, Missing> {
+    match (begin.get(name), end.get(name)) {
+        (Some(begin), Some(end)) => end
+            .checked_sub(*begin)
+            .ok_or_else(|| Missing(format!("{name} is out of range: {begin}, then {end}"))),
+        _ => Err(absent(name, place)),
+    }
+}
+
+fn find<'a, T>(
+    map: &'a BTreeMap<(String, String), T>,
+    task: &str,
+    region: &str,
+    what: &str,
+) -> Result<&'a T, Missing> {
+    map.get(&(task.to_owned(), region.to_owned()))
+        .ok_or_else(|| Missing(format!("region {region} of task {task} was not {what}")))
+}
+
+fn share(unit: Unit, vmas: (u64, u64), pages: (u64, u64)) -> Result<i64, Missing> {
+    let percent = |(part, all): (u64, u64)| {
+        // Rounded down: 94.9 % are not 95 %.
+        (part * 100)
+            .checked_div(all)
+            .ok_or_else(|| Missing("the region has no page".into()))
+    };
+    let value = match unit {
+        Unit::Vmas => vmas.0,
+        Unit::Pages => pages.0,
+        Unit::PercentOfVmas => percent(vmas)?,
+        Unit::PercentOfPages => percent(pages)?,
+    };
+    i64::try_from(value).map_err(|_| Missing(format!("{value} is out of range")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(edge: Edge, vmstat: &[(&str, i64)], seq: i64) -> Record {
+        let values = |pairs: &[(&str, i64)]| {
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect::<Values>()
+        };
+        let state = TaskState {
+            sched: values(&[("numa_scan_seq", seq)]),
+            memory_stat: Values::new(),
+            stat: Values::new(),
+        };
+        Record::Snapshot {
+            measure: "m".into(),
+            edge,
+            uptime_ns: 0,
+            vmstat: values(vmstat),
+            tasks: [("t".to_owned(), state)].into(),
+        }
+    }
+
+    fn counter(name: &str) -> Subject {
+        Subject::Counter {
+            measure: "m".into(),
+            name: name.into(),
+        }
+    }
+
+    #[test]
+    fn a_counter_is_the_difference_of_two_readings() {
+        let seen = Observations::new(&[
+            reading(Edge::Begin, &[("numa_pte_updates", 7)], 2),
+            reading(Edge::End, &[("numa_pte_updates", 8232)], 9),
+        ]);
+        assert_eq!(seen.value(&counter("numa_pte_updates")), Ok(8225));
+        let name = "numa_scan_seq".to_owned();
+        let (measure, task) = ("m".to_owned(), "t".to_owned());
+        let sched = Subject::Sched {
+            measure: measure.clone(),
+            task: task.clone(),
+            name: name.clone(),
+        };
+        assert_eq!(seen.value(&sched), Ok(9));
+        assert_eq!(
+            seen.value(&Subject::SchedChange {
+                measure,
+                task,
+                name
+            }),
+            Ok(7)
+        );
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_missing_and_not_zero() {
+        let seen = Observations::new(&[reading(Edge::Begin, &[("numa_pte_updates", 7)], 2)]);
+        let unfinished = seen.value(&counter("numa_pte_updates")).unwrap_err();
+        assert_eq!(unfinished.to_string(), "measurement m was not finished");
+
+        let both = [
+            reading(Edge::Begin, &[("pgfault", 7)], 2),
+            reading(Edge::End, &[("pgfault", 7)], 2),
+        ];
+        let missing = Observations::new(&both)
+            .value(&counter("numa_pte_updates"))
+            .unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "this kernel does not show numa_pte_updates in /proc/vmstat"
+        );
+    }
+
+    #[test]
+    fn a_share_is_rounded_down() {
+        let mut faults = vec![4; 121];
+        faults.extend([0; 7]);
+        let seen = Observations::new(&[Record::Probe {
+            step: 0,
+            task: "t".into(),
+            region: "late".into(),
+            pages_per_vma: 4,
+            faults,
+        }]);
+        let probe = |unit| {
+            seen.value(&Subject::Probe {
+                task: "t".into(),
+                region: "late".into(),
+                unit,
+            })
+        };
+        assert_eq!(probe(Unit::Vmas), Ok(121));
+        assert_eq!(probe(Unit::Pages), Ok(484));
+        // 121 of 128 are 94.53 %.
+        assert_eq!(probe(Unit::PercentOfVmas), Ok(94));
+    }
+
+    #[test]
+    fn a_signal_is_no_exit_status() {
+        let seen = Observations::new(&[Record::Exited {
+            task: "t".into(),
+            status: ExitStatus::Signal(9),
+        }]);
+        let value = seen.value(&Subject::ExitStatus { task: "t".into() });
+        assert_eq!(
+            value.unwrap_err().to_string(),
+            "task t was ended by signal 9"
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! Replaying: a kept run again, and whether its records are the same bytes.
+
+use std::fmt;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use miette::Diagnostic;
+use numalab_kernels::Digest;
+use tokio_util::sync::CancellationToken;
+
+use crate::lab::{Lab, LabError};
+use crate::machine::escape::escape;
+use crate::machine::mode::AcceleratorChoice;
+use crate::report::Inputs;
+use crate::run::{Request, Stand};
+use crate::scenario::{Scenario, ScenarioError};
+use crate::ui::Ui;
+
+/// A run that was kept.
+#[derive(Debug)]
+pub struct Kept {
+    inputs: Inputs,
+    scenario: Scenario,
+    records: Vec<u8>,
+}
+
+/// Why a folder is no run that can be replayed.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum ReplayError {
+    /// A file is missing or cannot be read.
+    #[error("{folder} is no run's folder: {file} cannot be read")]
+    File {
+        /// The folder.
+        folder: Utf8PathBuf,
+        /// The file.
+        file: &'static str,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The inputs are those of another version.
+    #[error("{folder}/inputs.json cannot be understood; it may be of another version of numalab")]
+    Inputs {
+        /// The folder.
+        folder: Utf8PathBuf,
+        /// What the parser said.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The scenario cannot be used any more.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A live run.
+    #[error("{folder} is a live run: only exact runs can be replayed")]
+    Live {
+        /// The folder.
+        folder: Utf8PathBuf,
+    },
+    /// The kernel's image is gone or another one.
+    #[error("the kernel of {folder} is not there any more: {why}")]
+    #[diagnostic(help("`numalab kernel build {name}` builds it again, if it is one of ours"))]
+    Kernel {
+        /// The folder.
+        folder: Utf8PathBuf,
+        /// The kernel's name.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// What a replay gave.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// The records are the same bytes.
+    Identical {
+        /// How many records.
+        records: usize,
+    },
+    /// They are not.
+    Differs {
+        /// The first line that differs, from 1.
+        line: usize,
+        /// That line then; `None` if there was none.
+        then: Option<String>,
+        /// That line now; `None` if there is none.
+        now: Option<String>,
+    },
+}
+
+impl Kept {
+    /// Reads a run's folder.
+    ///
+    /// # Errors
+    /// It is none, a live one, or its kernel is gone.
+    pub fn read(folder: &Utf8Path) -> Result<Kept, ReplayError> {
+        let folder = folder.to_owned();
+        let read = |file: &'static str| {
+            std::fs::read(folder.join(file)).map_err(|source| ReplayError::File {
+                folder: folder.clone(),
+                file,
+                source,
+            })
+        };
+        let inputs: Inputs = serde_json::from_slice(&read("inputs.json")?).map_err(|source| {
+            ReplayError::Inputs {
+                folder: folder.clone(),
+                source,
+            }
+        })?;
+        let text = String::from_utf8_lossy(&read("scenario.yaml")?).into_owned();
+        let records = read("records.jsonl")?;
+        let scenario = Scenario::parse(&inputs.scenario_file, &text)?;
+        if inputs.mode != "exact" {
+            return Err(ReplayError::Live { folder });
+        }
+        let why = match Digest::of_file(inputs.kernel.path.as_std_path()) {
+            Err(error) => Some(format!("{}: {error}", inputs.kernel.path)),
+            Ok(digest) if digest.to_string() != inputs.kernel.digest => {
+                Some(format!("{} is another image now", inputs.kernel.path))
+            }
+            Ok(_) => None,
+        };
+        if let Some(why) = why {
+            return Err(ReplayError::Kernel {
+                folder,
+                name: inputs.kernel.name,
+                why,
+            });
+        }
+        Ok(Kept {
+            inputs,
+            scenario,
+            records,
+        })
+    }
+
+    /// What has changed since, by which other digits are no broken promise.
+    pub fn differences(&self, now: &Inputs) -> Vec<String> {
+        let then = &self.inputs;
+        let pairs = [
+            ("QEMU", &then.qemu, &now.qemu),
+            ("the guest image", &then.image, &now.image),
+            (
+                "the contract",
+                &then.contract.to_string(),
+                &now.contract.to_string(),
+            ),
+        ];
+        pairs
+            .into_iter()
+            .filter(|(_, then, now)| then != now)
+            .map(|(what, then, now)| format!("{what} was {then} and is {now}"))
+            .collect()
+    }
+}
+
+/// Runs a kept run again. Besides the answer it gives the new run's folder, and what has
+/// changed since.
+///
+/// # Errors
+/// The host cannot run it, or a signal came.
+pub async fn run(
+    lab: &Lab,
+    kept: &Kept,
+    ui: &Ui,
+    cancel: &CancellationToken,
+) -> Result<(Replay, Utf8PathBuf, Vec<String>), LabError> {
+    let inputs = &kept.inputs;
+    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let stand = checked.ready(&inputs.kernel, ui, cancel).await?;
+    let request = Request::new(
+        &kept.scenario,
+        &inputs.kernel,
+        inputs.seed,
+        inputs.shift,
+        &inputs.append,
+    )?;
+    let again = stand.run(&request, ui, cancel).await?;
+    let path = again.folder.join("records.jsonl");
+    let records = std::fs::read(&path).map_err(LabError::file("read", &path))?;
+    let changed = kept.differences(&again.inputs);
+    Ok((compare(&kept.records, &records), again.folder, changed))
+}
+
+fn compare(then: &[u8], now: &[u8]) -> Replay {
+    let lines = |bytes: &[u8]| -> Vec<Vec<u8>> {
+        bytes
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect()
+    };
+    let (then, now) = (lines(then), lines(now));
+    let differs = (0..then.len().max(now.len())).find(|index| then.get(*index) != now.get(*index));
+    match differs {
+        None => Replay::Identical {
+            records: then.len(),
+        },
+        Some(index) => {
+            let text = |lines: &[Vec<u8>]| {
+                lines
+                    .get(index)
+                    .map(|line| String::from_utf8_lossy(line).trim_end().to_owned())
+            };
+            Replay::Differs {
+                line: index + 1,
+                then: text(&then),
+                now: text(&now),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Replay::Identical { records } => write!(f, "identical: {records} records"),
+            Replay::Differs { line, then, now } => {
+                writeln!(f, "record {line} is the first that differs")?;
+                let shown = |text: &Option<String>| match text {
+                    None => "nothing".to_owned(),
+                    Some(text) => escape(text.chars().take(400).collect::<String>().as_bytes()),
+                };
+                write!(f, "  then: {}\n  now:  {}", shown(then), shown(now))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_found() {
+        assert_eq!(
+            compare(b"a\nb\n", b"a\nb\n"),
+            Replay::Identical { records: 2 }
+        );
+        let differs = compare(b"a\nb\nc\n", b"a\nx\nc\n");
+        let expected = "record 2 is the first that differs\n  then: b\n  now:  x";
+        assert_eq!(differs.to_string(), expected);
+        let shorter = compare(b"a\nb\n", b"a\n");
+        assert!(shorter.to_string().ends_with("then: b\n  now:  nothing"));
+    }
+}

@@ -1,0 +1,194 @@
+//! Reports: what is kept of a run and of a comparison, and how it is shown.
+//!
+//! The types here are what `report.json` holds; [`SCHEMA`] changes when they do. Text that
+//! comes from a guest or a file is escaped where it is shown.
+
+pub mod text;
+
+use std::collections::BTreeMap;
+
+use camino::Utf8PathBuf;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::Word;
+use crate::verdict::Judgement;
+
+/// The version of `report.json`.
+pub const SCHEMA: u32 = 1;
+
+/// What one run of one scenario on one kernel gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// What was run.
+    pub inputs: Inputs,
+    /// The verdict and what it rests on.
+    pub judgement: Judgement,
+    /// How the guest ended, in words, and the stage that it reached.
+    pub ending: String,
+    /// `uname -r` of the guest, once it has told.
+    pub release: Option<String>,
+    /// Every counter of `/proc/vmstat` that changed, by measurement.
+    pub measurements: BTreeMap<String, BTreeMap<String, i64>>,
+    /// What the guest found at its start.
+    pub facts: BTreeMap<String, i64>,
+    /// The console's last lines, if the guest did not end well.
+    pub console_tail: Vec<String>,
+    /// How long things took.
+    pub times: Times,
+    /// The run's folder.
+    pub folder: Utf8PathBuf,
+}
+
+/// What a run is a function of, and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// `suite/scenario`.
+    pub scenario: String,
+    /// The scenario's file; its text is kept in the run's folder.
+    pub scenario_file: Utf8PathBuf,
+    /// The kernel.
+    pub kernel: KernelId,
+    /// SHA-256 of the initramfs.
+    pub image: String,
+    /// QEMU's version, as it prints it.
+    pub qemu: String,
+    /// `exact` or `live`.
+    pub mode: String,
+    /// Exact mode's `-icount shift=`.
+    pub shift: Option<u8>,
+    /// `tcg` or `kvm`: the accelerator that really ran.
+    pub accelerator: String,
+    /// The replicate.
+    pub seed: u64,
+    /// Kernel parameters added to the scenario's own.
+    pub append: Vec<String>,
+    /// numalab's version.
+    pub numalab: String,
+    /// The version of what host and guest say to each other.
+    pub contract: u32,
+}
+
+/// Which kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelId {
+    /// The word that it was named by.
+    pub name: String,
+    /// `uname -r`, from the image.
+    pub release: String,
+    /// The exact version of the source, if it was built here.
+    pub source: Option<String>,
+    /// SHA-256 of the image that is booted.
+    pub digest: String,
+    /// The image.
+    pub path: Utf8PathBuf,
+    /// When it came into the store.
+    pub stored: String,
+}
+
+/// How long things took, in milliseconds of host time unless said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// From QEMU's start to its end.
+    pub wall_ms: u64,
+    /// From QEMU's start to the record of the first step.
+    pub first_step_ms: Option<u64>,
+    /// From the record of the first step to the guest's last record.
+    pub steps_ms: Option<u64>,
+    /// QEMU's user and system time.
+    pub qemu_cpu_ms: u64,
+    /// Guest time from the first step to the end of the last, in milliseconds of guest time.
+    pub guest_steps_ms: u64,
+}
+
+/// What a comparison of two kernels gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ComparisonReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The base's word.
+    pub base: String,
+    /// The patched kernel's word.
+    pub patched: String,
+    /// SHA-256 of both images; absent for one that does not build.
+    pub images: [Option<String>; 2],
+    /// Something that decides before any scenario is looked at: the images are the same, or
+    /// the patched kernel does not build.
+    pub overall: Option<Overall>,
+    /// The scenarios.
+    pub scenarios: Vec<Compared>,
+    /// The seeds over which verdicts were taken.
+    pub seeds: Vec<u64>,
+    /// `exact` or `live`.
+    pub mode: String,
+    /// The accelerator that ran.
+    pub accelerator: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// The command that repeats the comparison.
+    pub repeat: String,
+    /// The exit code.
+    pub exit_code: u8,
+}
+
+/// What decides a whole comparison.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Overall {
+    /// The word for every scenario.
+    pub word: Word,
+    /// Why.
+    pub because: String,
+}
+
+/// One scenario on two kernels.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Compared {
+    /// `suite/scenario`.
+    pub scenario: String,
+    /// The word.
+    pub word: Word,
+    /// The base's runs, one for each seed.
+    pub base: Vec<RunReport>,
+    /// The patched kernel's runs, one for each seed.
+    pub patched: Vec<RunReport>,
+}
+
+impl RunReport {
+    /// The command that repeats the run.
+    pub fn repeat(&self) -> String {
+        let Inputs {
+            scenario,
+            scenario_file,
+            kernel,
+            mode,
+            shift,
+            seed,
+            append,
+            ..
+        } = &self.inputs;
+        let shipped = scenario_file
+            .parent()
+            .and_then(|suite| suite.parent())
+            .is_some_and(|suites| suites.file_name() == Some("suites"));
+        let scenario = if shipped {
+            scenario.as_str()
+        } else {
+            scenario_file.as_str()
+        };
+        let mut words = vec!["numalab", "run", scenario, "--kernel", &kernel.name];
+        let seed = seed.to_string();
+        words.extend(["--seed", &seed]);
+        if mode != "exact" {
+            words.extend(["--mode", mode]);
+        }
+        let shift = shift.map(|shift| shift.to_string()).unwrap_or_default();
+        if !shift.is_empty() {
+            words.extend(["--shift", &shift]);
+        }
+        for parameter in append {
+            words.extend(["--append", parameter]);
+        }
+        shell_words::join(words)
+    }
+}

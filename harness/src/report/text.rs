@@ -1,0 +1,277 @@
+//! Reports as text, for a terminal and for `report.txt`.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{Compared, ComparisonReport, RunReport};
+use crate::compare::Word;
+use crate::machine::escape::escape;
+use crate::verdict::{Checked, Verdict};
+
+/// Said wherever results of exact mode are shown.
+const LIMITS: &str = "Exact mode runs one interleaving for each seed: it shows what the code decides, \
+not races, cache effects, latency or throughput.";
+
+/// An error and its causes, on one line.
+pub fn sentence(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+fn table(header: [&str; 4]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    for index in 1..3 {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn lines(table: &Table) -> String {
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn platform(mode: &str, accelerator: &str, qemu: &str) -> String {
+    format!("{mode} mode, {accelerator}, QEMU {qemu}")
+}
+
+/// Runs of one or more scenarios on one kernel.
+pub fn runs(reports: &[RunReport]) -> String {
+    let mut text = String::new();
+    let Some(first) = reports.first() else {
+        return text;
+    };
+    let inputs = &first.inputs;
+    let _ = writeln!(
+        text,
+        "{}: {}",
+        inputs.kernel.name,
+        platform(&inputs.mode, &inputs.accelerator, &inputs.qemu)
+    );
+    text.push('\n');
+    let mut table = table(["", "seed", "seen", "wanted"]);
+    for report in reports {
+        let seed = report.inputs.seed.to_string();
+        let verdict = report.judgement.verdict.to_string();
+        table.add_row([report.inputs.scenario.as_str(), &seed, &verdict, ""]);
+        for claim in &report.judgement.expectations {
+            let wanted = claim.claim.bound.to_string();
+            table.add_row([
+                &format!("  {}", claim.claim.subject),
+                "",
+                &value(claim),
+                &wanted,
+            ]);
+        }
+    }
+    text.push_str(&lines(&table));
+    for report in reports
+        .iter()
+        .filter(|report| report.judgement.verdict != Verdict::Pass)
+    {
+        text.push('\n');
+        text.push_str(&details(report));
+    }
+    if inputs.mode == "exact" {
+        let _ = writeln!(text, "\n{LIMITS}");
+    }
+    text
+}
+
+/// Why a run did not pass, where its evidence is, and how to repeat it.
+pub fn details(report: &RunReport) -> String {
+    let mut text = String::new();
+    let judgement = &report.judgement;
+    let inputs = &report.inputs;
+    let _ = writeln!(
+        text,
+        "{} on {}, seed {}: {}",
+        inputs.scenario, inputs.kernel.name, inputs.seed, judgement.verdict
+    );
+    for reason in &judgement.reasons {
+        let _ = writeln!(text, "  {}", escape(reason.as_bytes()));
+    }
+    if judgement.verdict == Verdict::Inconclusive {
+        let _ = writeln!(text, "  the guest: {}", escape(report.ending.as_bytes()));
+    }
+    if !report.console_tail.is_empty() {
+        text.push_str("  last lines of the console:\n");
+        for line in &report.console_tail {
+            let _ = writeln!(text, "    | {}", escape(line.as_bytes()));
+        }
+    }
+    let _ = writeln!(text, "  everything: {}", report.folder);
+    let _ = writeln!(text, "  repeat: {}", report.repeat());
+    text
+}
+
+fn value(claim: &Checked) -> String {
+    match &claim.value {
+        Ok(value) => value.to_string(),
+        Err(_) => "?".into(),
+    }
+}
+
+/// A comparison.
+pub fn comparison(report: &ComparisonReport) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{} -> {}", report.base, report.patched);
+    if let Some(overall) = &report.overall {
+        let _ = writeln!(
+            text,
+            "\n{}: {}",
+            overall.word,
+            escape(overall.because.as_bytes())
+        );
+        let _ = writeln!(text, "\nrepeat: {}", report.repeat);
+        return text;
+    }
+    let seeds: Vec<String> = report.seeds.iter().map(ToString::to_string).collect();
+    let platform = platform(&report.mode, &report.accelerator, &report.qemu);
+    let _ = writeln!(text, "{platform}, seeds {}\n", seeds.join(" "));
+    let mut table = table(["", &report.base, &report.patched, ""]);
+    for compared in &report.scenarios {
+        let [base, patched] = [&compared.base, &compared.patched].map(|runs| verdicts(runs));
+        table.add_row([
+            &compared.scenario,
+            &base,
+            &patched,
+            &compared.word.to_string(),
+        ]);
+        for (subject, base, patched, wanted) in deciding(compared) {
+            table.add_row([&format!("  {subject}"), &base, &patched, &wanted]);
+        }
+    }
+    text.push_str(&lines(&table));
+    let unclear = |word| matches!(word, Word::Broken | Word::Unclear);
+    for compared in report
+        .scenarios
+        .iter()
+        .filter(|compared| unclear(compared.word))
+    {
+        let runs = compared.base.iter().chain(&compared.patched);
+        for run in runs.filter(|run| run.judgement.verdict != Verdict::Pass) {
+            text.push('\n');
+            text.push_str(&details(run));
+        }
+    }
+    text.push('\n');
+    text.push_str(&summary(report));
+    if report.mode == "exact" {
+        let _ = writeln!(text, "{LIMITS}");
+    }
+    let _ = writeln!(text, "repeat: {}", report.repeat);
+    text
+}
+
+/// One line that names what each word says of which scenarios.
+fn summary(report: &ComparisonReport) -> String {
+    let mut text = String::new();
+    let words = [
+        (Word::Broken, "broken"),
+        (Word::Unclear, "unclear"),
+        (Word::Fixed, "fixed"),
+        (
+            Word::StillFailing,
+            "still failing on both, which is not this patch's fault",
+        ),
+        (Word::Holds, "holds"),
+    ];
+    for (word, words) in words {
+        let named: Vec<&str> = report
+            .scenarios
+            .iter()
+            .filter(|compared| compared.word == word)
+            .map(|compared| compared.scenario.as_str())
+            .collect();
+        if !named.is_empty() {
+            let _ = writeln!(text, "{words}: {}", named.join(", "));
+        }
+    }
+    text
+}
+
+// `pass`, or each verdict with its count if they differ.
+fn verdicts(runs: &[RunReport]) -> String {
+    let all = [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive].map(|verdict| {
+        (
+            verdict,
+            runs.iter()
+                .filter(|run| run.judgement.verdict == verdict)
+                .count(),
+        )
+    });
+    match all
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .collect::<Vec<_>>()[..]
+    {
+        [] => "not run".into(),
+        [(verdict, _)] => verdict.to_string(),
+        ref several => {
+            let words = several
+                .iter()
+                .map(|(verdict, count)| format!("{count} {verdict}"));
+            words.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+// The expectations' values on both sides: only these decide, so only these are shown.
+fn deciding(compared: &Compared) -> Vec<(String, String, String, String)> {
+    let Some(first) = compared.base.first().or(compared.patched.first()) else {
+        return Vec::new();
+    };
+    let rows = first
+        .judgement
+        .expectations
+        .iter()
+        .enumerate()
+        .map(|(index, claim)| {
+            let [base, patched] =
+                [&compared.base, &compared.patched].map(|runs| values(runs, index));
+            (
+                claim.claim.subject.to_string(),
+                base,
+                patched,
+                claim.claim.bound.to_string(),
+            )
+        });
+    rows.collect()
+}
+
+// One value, or the least and the greatest over the seeds.
+fn values(runs: &[RunReport], index: usize) -> String {
+    let values: Option<Vec<i64>> = runs
+        .iter()
+        .map(|run| {
+            run.judgement
+                .expectations
+                .get(index)?
+                .value
+                .as_ref()
+                .ok()
+                .copied()
+        })
+        .collect();
+    match values.as_deref() {
+        None | Some([]) => "?".into(),
+        Some(values) => match (values.iter().min(), values.iter().max()) {
+            (Some(low), Some(high)) if low == high => low.to_string(),
+            (Some(low), Some(high)) => format!("{low} to {high}"),
+            _ => "?".into(),
+        },
+    }
+}

@@ -1,0 +1,408 @@
+//! One scenario on one kernel with one seed: from a plan to a report in a folder.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use std::{io, iter};
+
+use camino::Utf8PathBuf;
+use numalab_kernels::cache::Part;
+use numalab_protocol::pages;
+use numalab_protocol::record::Record;
+use tokio_util::sync::CancellationToken;
+
+use crate::folder::RunFolder;
+use crate::lab::{Lab, LabError, utf8};
+use crate::machine::argv::{self, Boot, Monitor, Surroundings};
+use crate::machine::deadline::Deadlines;
+use crate::machine::guest::{self, Event, GuestError, Limits};
+use crate::machine::kvm;
+use crate::machine::mode::{Accelerator, AcceleratorChoice, Mode, Platform};
+use crate::machine::outcome::Outcome;
+use crate::machine::qemu::Qemu;
+use crate::machine::topology::Machine;
+use crate::observe::{Measurement, Observations};
+use crate::report::{Inputs, KernelId, RunReport, SCHEMA, Times, text};
+use crate::scenario::Scenario;
+use crate::ui::Ui;
+use crate::unclean;
+use crate::verdict::{Unclean, Verdict, judge};
+
+/// How many of the console's last lines a report shows.
+const TAIL: usize = 12;
+
+/// Exact mode's shift where a scenario names none. `docs` in `ci/bench` says how it was
+/// measured.
+pub const DEFAULT_SHIFT: u8 = 5;
+
+/// What a run is of.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    scenario: &'a Scenario,
+    machine: Machine,
+    kernel: &'a KernelId,
+    seed: u64,
+    shift: u8,
+    append: Vec<String>,
+}
+
+impl<'a> Request<'a> {
+    /// A run of a scenario on its own machine; `append` are more kernel parameters.
+    ///
+    /// # Errors
+    /// The parameters cannot be given to a kernel.
+    pub fn new(
+        scenario: &'a Scenario,
+        kernel: &'a KernelId,
+        seed: u64,
+        shift: Option<u8>,
+        append: &[String],
+    ) -> Result<Request<'a>, LabError> {
+        let own = &scenario.machine;
+        let parameters = own.parameters().iter().chain(append).cloned().collect();
+        let distances = own.distances().map(<[_]>::to_vec);
+        let machine = Machine::new(own.nodes().to_vec(), distances, parameters)?;
+        let shift = shift.or(scenario.shift).unwrap_or(DEFAULT_SHIFT);
+        Ok(Request {
+            scenario,
+            machine,
+            kernel,
+            seed,
+            shift,
+            append: append.to_vec(),
+        })
+    }
+
+    /// The same on another machine.
+    #[must_use]
+    pub fn on_machine(mut self, machine: Machine) -> Request<'a> {
+        self.machine = machine;
+        self
+    }
+}
+
+/// A host whose QEMU fits the mode that is asked for.
+#[derive(Debug)]
+pub struct Checked {
+    qemu: Qemu,
+    live: bool,
+    choice: AcceleratorChoice,
+    image: numalab_images::Image,
+    runs: Utf8PathBuf,
+    probes: Utf8PathBuf,
+}
+
+/// A host that guests can be run on.
+#[derive(Debug)]
+pub struct Stand {
+    checked: Checked,
+    accelerator: Accelerator,
+}
+
+impl Stand {
+    /// Checks what can be checked before a kernel is there.
+    ///
+    /// # Errors
+    /// QEMU is missing or too old, or mode and accelerator contradict each other.
+    pub fn check(lab: &Lab, live: bool, choice: AcceleratorChoice) -> Result<Checked, LabError> {
+        let qemu = Qemu::find()?;
+        if !live {
+            choice.check(Mode::Exact {
+                shift: DEFAULT_SHIFT,
+            })?;
+            qemu.require_exact()?;
+        }
+        let images = utf8(&lab.cache.part(Part::Images))?;
+        let probes = utf8(&lab.cache.part(Part::Tools))?;
+        let image = numalab_images::ensure(&images)?;
+        Ok(Checked {
+            qemu,
+            live,
+            choice,
+            image,
+            runs: lab.project.runs(),
+            probes,
+        })
+    }
+
+    /// Whether guests run in real time.
+    pub fn is_live(&self) -> bool {
+        self.checked.live
+    }
+
+    /// `exact` or `live`.
+    pub fn mode_name(&self) -> &'static str {
+        if self.checked.live { "live" } else { "exact" }
+    }
+
+    /// The accelerator that runs.
+    pub fn accelerator_name(&self) -> String {
+        self.accelerator.to_string()
+    }
+
+    /// QEMU's version.
+    pub fn qemu_version(&self) -> String {
+        self.checked.qemu.version().to_string()
+    }
+
+    fn inputs(&self, request: &Request<'_>) -> Inputs {
+        Inputs {
+            scenario: request.scenario.name.clone(),
+            scenario_file: request.scenario.file.clone(),
+            kernel: request.kernel.clone(),
+            image: self.checked.image.digest.clone(),
+            qemu: self.checked.qemu.text().to_owned(),
+            mode: self.mode_name().to_owned(),
+            shift: (!self.checked.live).then_some(request.shift),
+            accelerator: self.accelerator_name(),
+            seed: request.seed,
+            append: request.append.clone(),
+            numalab: env!("CARGO_PKG_VERSION").to_owned(),
+            contract: numalab_protocol::CONTRACT,
+        }
+    }
+
+    /// Runs a guest to its end and judges it. The folder keeps everything.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or a signal came. What a guest does is no error, and
+    /// neither is a host that cannot run it: such a run is inconclusive.
+    pub async fn run(
+        &self,
+        request: &Request<'_>,
+        ui: &Ui,
+        cancel: &CancellationToken,
+    ) -> Result<RunReport, LabError> {
+        let Request {
+            scenario,
+            kernel,
+            seed,
+            ..
+        } = request;
+        let title = format!("{} on {}, seed {seed}", scenario.name, kernel.name);
+        let name = format!(
+            "{}-{}-seed{seed}",
+            scenario.name.replace('/', "-"),
+            kernel.name
+        );
+        let folder = RunFolder::create(&self.checked.runs, &name)?;
+        let boot = self.prepare(request, &folder)?;
+
+        let shown = ui.task(&title);
+        let mut clock = Clock::start();
+        let on_event = |event: Event<'_>| {
+            clock.event(&event);
+            if let Event::Stage(stage) = event {
+                shown.stage(&stage.to_string());
+            }
+        };
+        let qemu = &self.checked.qemu;
+        let (deadlines, limits) = (Deadlines::STANDARD, Limits::STANDARD);
+        let outcome = guest::run(qemu, &boot, &deadlines, &limits, on_event, cancel.clone()).await;
+        drop(shown);
+        if cancel.is_cancelled() {
+            return Err(LabError::Interrupted);
+        }
+        let report = self.report(request, outcome, clock.times(), &folder);
+        folder.write_json("report.json", &report)?;
+        folder.write(
+            "report.txt",
+            text::runs(std::slice::from_ref(&report)).as_bytes(),
+        )?;
+        let verdict = report.judgement.verdict;
+        ui.say(&format!("{verdict:12} {title}"));
+        if verdict != Verdict::Pass {
+            ui.say(&format!("             {}", folder.path()));
+        }
+        Ok(report)
+    }
+
+    /// Fills the folder with all that goes into the guest.
+    fn prepare(&self, request: &Request<'_>, folder: &RunFolder) -> Result<Boot, LabError> {
+        folder.write("scenario.yaml", request.scenario.text.as_bytes())?;
+        folder.write_json("inputs.json", &self.inputs(request))?;
+        let plan = request.scenario.plan(&request.machine, request.seed);
+        folder.write_json("plan.json", &plan)?;
+        // That the plan fits was checked when the scenario was read; another machine's
+        // topology may still be too much.
+        let encoded = pages::encode(&plan).map_err(|error| {
+            LabError::file("encode", &folder.file("plan.json"))(io::Error::other(error))
+        })?;
+        let files: Vec<Utf8PathBuf> = encoded
+            .iter()
+            .enumerate()
+            .map(|(index, page)| folder.write(&format!("plan.page{index}"), page))
+            .collect::<Result<_, _>>()?;
+        let mode = if self.checked.live {
+            Mode::Live
+        } else {
+            Mode::Exact {
+                shift: request.shift,
+            }
+        };
+        let boot = Boot {
+            machine: request.machine.clone(),
+            platform: Platform::new(mode, self.accelerator)?,
+            kernel: request.kernel.path.clone(),
+            initrd: self.checked.image.path.clone(),
+            pages: std::array::from_fn(|index| files[index].clone()),
+            console: folder.file("console.log"),
+            records: folder.file("records.jsonl"),
+        };
+        // For a person: the same guest without anybody watching.
+        let surroundings = Surroundings {
+            sandbox: self.checked.qemu.sandbox(),
+            monitor: Monitor::Nobody,
+        };
+        let program = self.checked.qemu.path().to_string_lossy().into_owned();
+        let words = iter::once(program).chain(argv::arguments(&boot, surroundings));
+        folder.write(
+            "qemu-command.txt",
+            format!("{}\n", shell_words::join(words)).as_bytes(),
+        )?;
+        Ok(boot)
+    }
+
+    fn report(
+        &self,
+        request: &Request<'_>,
+        outcome: Result<Outcome, GuestError>,
+        times: Times,
+        folder: &RunFolder,
+    ) -> RunReport {
+        let records = outcome.as_ref().map_or(&[][..], |outcome| &outcome.records);
+        let seen = Observations::new(records);
+        let unclean = match &outcome {
+            Ok(outcome) => unclean::of_outcome(outcome, self.checked.live),
+            Err(error) => Some(Unclean {
+                certain: false,
+                what: text::sentence(error),
+            }),
+        };
+        let ending = match &outcome {
+            Ok(outcome) => format!("{}, in stage {}", outcome.end, outcome.stage),
+            Err(error) => text::sentence(error),
+        };
+        let judgement = judge(request.scenario, &seen, unclean);
+        let quiet = judgement.verdict != Verdict::Inconclusive;
+        let console_tail = match &outcome {
+            Ok(outcome) if !quiet && !outcome.is_whole() => {
+                let first = outcome.last_lines.len().saturating_sub(TAIL);
+                outcome.last_lines[first..].to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let cpu_ms = outcome
+            .as_ref()
+            .map_or(0, |outcome| ms(outcome.cpu.total()));
+        let changed = |measurement: &Measurement| -> BTreeMap<String, i64> {
+            measurement
+                .vmstat()
+                .into_iter()
+                .filter(|(_, change)| *change != 0)
+                .collect()
+        };
+        RunReport {
+            schema: SCHEMA,
+            inputs: self.inputs(request),
+            judgement,
+            ending,
+            measurements: seen
+                .measures
+                .iter()
+                .map(|(name, measurement)| (name.clone(), changed(measurement)))
+                .collect(),
+            times: Times {
+                qemu_cpu_ms: cpu_ms,
+                guest_steps_ms: seen.work_ns / 1_000_000,
+                ..times
+            },
+            facts: seen.facts,
+            release: seen.release,
+            console_tail,
+            folder: folder.path().to_owned(),
+        }
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Takes the times at which a guest says things.
+#[derive(Debug)]
+struct Clock {
+    begun: Instant,
+    first_step: Option<Duration>,
+    end: Option<Duration>,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        Clock {
+            begun: Instant::now(),
+            first_step: None,
+            end: None,
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Record(Record::Step { .. }) => {
+                self.first_step.get_or_insert(self.begun.elapsed());
+            }
+            Event::Record(Record::End { .. }) => self.end = Some(self.begun.elapsed()),
+            _ => {}
+        }
+    }
+
+    fn times(&self) -> Times {
+        let steps = self.first_step.zip(self.end);
+        Times {
+            wall_ms: ms(self.begun.elapsed()),
+            first_step_ms: self.first_step.map(ms),
+            steps_ms: steps.map(|(first, end)| ms(end.saturating_sub(first))),
+            ..Times::default()
+        }
+    }
+}
+
+impl Checked {
+    /// Chooses the accelerator, for which KVM may have to be probed with a kernel.
+    ///
+    /// # Errors
+    /// KVM is demanded and cannot be used, or a signal came.
+    pub async fn ready(
+        self,
+        kernel: &KernelId,
+        ui: &Ui,
+        cancel: &CancellationToken,
+    ) -> Result<Stand, LabError> {
+        let accelerator = if self.live {
+            let probe = kvm::Probe {
+                qemu: &self.qemu,
+                kernel: &kernel.path,
+                kernel_digest: &kernel.digest,
+                initrd: &self.image.path,
+                cache: &self.probes,
+            };
+            let chosen = kvm::choose(self.choice, Mode::Live, probe, cancel.clone()).await?;
+            if let Some(because) = &chosen.fallback {
+                ui.warn(&format!("live mode runs under TCG: {because}"));
+            }
+            chosen.platform.accelerator()
+        } else {
+            Accelerator::Tcg
+        };
+        let stand = Stand {
+            accelerator,
+            checked: self,
+        };
+        ui.say(&format!(
+            "{} mode, accelerator {}, QEMU {}",
+            stand.mode_name(),
+            stand.accelerator,
+            stand.qemu_version()
+        ));
+        Ok(stand)
+    }
+}

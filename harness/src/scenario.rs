@@ -1,0 +1,124 @@
+//! Scenarios: one behaviour of the kernel each, stated as what a correct kernel does.
+//!
+//! A text is read here, once; what comes out is complete and consistent, and nothing later
+//! looks at YAML again. A scenario that an idle kernel would satisfy is refused
+//! ([`vacuity`]). Nothing here starts anything.
+
+mod claim;
+mod claims;
+mod error;
+mod position;
+mod problems;
+mod quantity;
+mod raw;
+mod resolve;
+mod steps;
+mod vacuity;
+
+use std::collections::BTreeMap;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use numalab_protocol::plan::{Cgroup, CgroupVersion, Plan, Setting, Step, Task};
+
+pub use claim::{Bound, Claim, Subject, Unit};
+pub use error::{Problem, ReadError, ScenarioError};
+pub use position::Place;
+
+use crate::machine::topology::Machine;
+
+/// One behaviour of the kernel.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// `suite/scenario`, from the file's path.
+    pub name: String,
+    /// The file.
+    pub file: Utf8PathBuf,
+    /// The file's text.
+    pub text: String,
+    /// What a correct kernel does, in one line.
+    pub summary: String,
+    /// Background.
+    pub why: Option<String>,
+    /// The functions or files of the kernel that it is about.
+    pub subject: Vec<String>,
+    /// The commit since which the kernel behaves so.
+    pub fixed_by: Option<String>,
+    /// The virtual machine.
+    pub machine: Machine,
+    /// Exact mode's `-icount shift=`, if the scenario names one.
+    pub shift: Option<u8>,
+    /// Conditions without which a run says nothing.
+    pub guards: Vec<Claim>,
+    /// What a correct kernel's measurements satisfy.
+    pub expectations: Vec<Claim>,
+    work: Work,
+}
+
+/// What the guest does, whatever its seed.
+#[derive(Debug, Clone)]
+struct Work {
+    cgroup_version: CgroupVersion,
+    settings: Vec<Setting>,
+    cgroups: Vec<Cgroup>,
+    tasks: BTreeMap<String, Task>,
+    steps: Vec<Step>,
+}
+
+impl Scenario {
+    /// Reads a scenario file. Its name is made of its folder's and its own.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no scenario that can be run.
+    pub fn load(file: &Utf8Path) -> miette::Result<Scenario> {
+        let text = std::fs::read_to_string(file).map_err(|source| ReadError {
+            file: file.to_string(),
+            source,
+        })?;
+        Ok(Scenario::parse(file, &text)?)
+    }
+
+    /// Reads a scenario's text; `file` is for its name and for messages.
+    ///
+    /// # Errors
+    /// The text is no scenario that can be run; all that is wrong is reported at once.
+    pub fn parse(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
+        resolve::resolve(file, text)
+    }
+
+    /// The plan of a run with a seed, on the scenario's machine or another.
+    pub fn plan(&self, machine: &Machine, seed: u64) -> Plan {
+        let Work {
+            cgroup_version,
+            settings,
+            cgroups,
+            tasks,
+            steps,
+        } = self.work.clone();
+        Plan {
+            contract: numalab_protocol::CONTRACT,
+            seed,
+            topology: machine.topology(),
+            cgroup_version,
+            settings,
+            cgroups,
+            tasks,
+            steps,
+        }
+    }
+
+    /// Whether anything but facts of the guest is claimed: whether the scenario is about
+    /// what the kernel does, and not about what it is booted on.
+    pub fn is_about_behaviour(&self) -> bool {
+        self.expectations
+            .iter()
+            .any(|claim| claim.subject.idle().is_some())
+    }
+}
+
+/// The JSON schema of a scenario's text, for editors.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(raw::RawScenario).to_value()
+}
+
+#[cfg(test)]
+mod tests;

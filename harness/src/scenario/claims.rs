@@ -1,0 +1,265 @@
+//! From the text of guards and expectations to [`Claim`]s.
+
+use std::collections::BTreeSet;
+
+use super::claim::{Bound, Claim, Subject, Unit};
+use super::problems::Problems;
+use super::raw::{RawClaim, RawUnit};
+use super::steps;
+
+/// Resolves the guard or expectation at `path`.
+pub(super) fn resolve(
+    path: &str,
+    raw: &RawClaim,
+    steps: &steps::Resolved,
+    problems: &mut Problems,
+) -> Option<Claim> {
+    let before = problems.len();
+    let because = raw.because.clone().filter(|text| !text.trim().is_empty());
+    if because.is_none() {
+        problems.add(
+            path,
+            "every bound needs a `because`: why is this the value?",
+        );
+    }
+    let bounds = [
+        raw.equals.map(Bound::Equals),
+        raw.at_least.map(Bound::AtLeast),
+        raw.at_most.map(Bound::AtMost),
+    ];
+    let mut bounds = bounds.into_iter().flatten();
+    let bound = match (bounds.next(), bounds.next()) {
+        (Some(bound), None) => Some(bound),
+        _ => {
+            problems.add(
+                path,
+                "exactly one of `equals`, `at-least`, `at-most` is needed",
+            );
+            None
+        }
+    };
+    let subject = claim_subject(path, raw, steps, problems);
+    if problems.len() > before {
+        return None;
+    }
+    Some(Claim {
+        subject: subject?,
+        bound: bound?,
+        because: because?,
+    })
+}
+
+fn claim_subject(
+    path: &str,
+    raw: &RawClaim,
+    steps: &steps::Resolved,
+    problems: &mut Problems,
+) -> Option<Subject> {
+    let kinds = [
+        ("counter", &raw.counter),
+        ("memory-stat", &raw.memory_stat),
+        ("sched", &raw.sched),
+        ("sched-change", &raw.sched_change),
+        ("probe", &raw.probe),
+        ("placement", &raw.placement),
+        ("exit-status", &raw.exit_status),
+        ("fact", &raw.fact),
+    ];
+    let mut given = kinds
+        .iter()
+        .filter_map(|(kind, name)| Some((*kind, (*name).clone()?)));
+    let (Some((kind, name)), None) = (given.next(), given.next()) else {
+        let names: Vec<String> = kinds.iter().map(|(kind, _)| format!("`{kind}`")).collect();
+        problems.add(
+            path,
+            format!("exactly one of {} is needed", names.join(", ")),
+        );
+        return None;
+    };
+    // Keys that say nothing of this kind would be silently ignored: refuse them.
+    let measured = matches!(kind, "counter" | "memory-stat" | "sched" | "sched-change");
+    let of_task = matches!(
+        kind,
+        "memory-stat" | "sched" | "sched-change" | "probe" | "placement"
+    );
+    let pages = matches!(kind, "probe" | "placement");
+    for (key, given, fits) in [
+        ("measure", raw.measure.is_some(), measured),
+        ("task", raw.task.is_some(), of_task),
+        ("node", raw.node.is_some(), kind == "placement"),
+        ("in", raw.r#in.is_some(), pages),
+    ] {
+        if given && !fits {
+            problems.add(
+                format!("{path}.{key}"),
+                format!("`{key}` does not go with `{kind}`"),
+            );
+        }
+    }
+    let measure = if measured {
+        Some(measure(path, raw, steps, problems)?)
+    } else {
+        None
+    };
+    let counted_in = |problems: &mut Problems| {
+        let unit = match raw.r#in {
+            None | Some(RawUnit::Pages) => Unit::Pages,
+            Some(RawUnit::PercentOfPages) => Unit::PercentOfPages,
+            Some(RawUnit::Vmas) => Unit::Vmas,
+            Some(RawUnit::PercentOfVmas) => Unit::PercentOfVmas,
+        };
+        if kind == "placement" && matches!(unit, Unit::Vmas | Unit::PercentOfVmas) {
+            problems.add(
+                format!("{path}.in"),
+                "a placement counts pages or percent-of-pages",
+            );
+        }
+        unit
+    };
+    match kind {
+        "counter" => Some(Subject::Counter {
+            measure: measure?,
+            name,
+        }),
+        "memory-stat" | "sched" | "sched-change" => {
+            let measure = measure?;
+            let task = measured_task(path, raw, &measure, steps, problems)?;
+            Some(match kind {
+                "memory-stat" => Subject::MemoryStat {
+                    measure,
+                    task,
+                    name,
+                },
+                "sched" => Subject::Sched {
+                    measure,
+                    task,
+                    name,
+                },
+                _ => Subject::SchedChange {
+                    measure,
+                    task,
+                    name,
+                },
+            })
+        }
+        "probe" | "placement" => {
+            let asked = if kind == "probe" {
+                &steps.probes
+            } else {
+                &steps.placements
+            };
+            let task = asked_task(path, kind, raw, &name, asked, problems)?;
+            let unit = counted_in(problems);
+            if kind == "probe" {
+                return Some(Subject::Probe {
+                    task,
+                    region: name,
+                    unit,
+                });
+            }
+            let Some(node) = raw.node else {
+                problems.add(path, "`placement` needs `node`");
+                return None;
+            };
+            Some(Subject::Placement {
+                task,
+                region: name,
+                node,
+                unit,
+            })
+        }
+        "exit-status" => {
+            if !steps.exits.contains(&name) {
+                let known = steps.exits.iter().map(String::as_str);
+                let at = format!("{path}.exit-status");
+                problems.unknown(&at, "action `exit` of a task", &name, known);
+            }
+            Some(Subject::ExitStatus { task: name })
+        }
+        _ => Some(Subject::Fact { name }),
+    }
+}
+
+fn measure(
+    path: &str,
+    raw: &RawClaim,
+    steps: &steps::Resolved,
+    problems: &mut Problems,
+) -> Option<String> {
+    match &raw.measure {
+        None => {
+            problems.add(
+                path,
+                "`measure` is needed: which measurement is this about?",
+            );
+            None
+        }
+        Some(name) if !steps.measures.contains_key(name) => {
+            let known = steps.measures.keys().map(String::as_str);
+            problems.unknown(&format!("{path}.measure"), "measurement", name, known);
+            None
+        }
+        Some(name) => Some(name.clone()),
+    }
+}
+
+// The task that is meant: the one named, or the only one of the measurement's step.
+fn measured_task(
+    path: &str,
+    raw: &RawClaim,
+    measure: &str,
+    steps: &steps::Resolved,
+    problems: &mut Problems,
+) -> Option<String> {
+    let tasks = steps.measures.get(measure)?;
+    match &raw.task {
+        Some(task) if !tasks.alive.contains(task) => {
+            let known = tasks.alive.iter().map(String::as_str);
+            problems.unknown(
+                &format!("{path}.task"),
+                "living task in that step:",
+                task,
+                known,
+            );
+            None
+        }
+        Some(task) => Some(task.clone()),
+        None if tasks.acting.len() == 1 => tasks.acting.first().cloned(),
+        None => {
+            problems.add(path, "`task` is needed: that step has not exactly one task");
+            None
+        }
+    }
+}
+
+fn asked_task(
+    path: &str,
+    kind: &str,
+    raw: &RawClaim,
+    region: &str,
+    asked: &BTreeSet<(String, String)>,
+    problems: &mut Problems,
+) -> Option<String> {
+    let of_region: Vec<&String> = asked
+        .iter()
+        .filter(|(_, name)| name == region)
+        .map(|(task, _)| task)
+        .collect();
+    match &raw.task {
+        Some(task) if of_region.contains(&task) => Some(task.clone()),
+        None if of_region.len() == 1 => of_region.first().map(|task| (*task).clone()),
+        None if of_region.len() > 1 => {
+            problems.add(
+                path,
+                "`task` is needed: several tasks have a region of that name",
+            );
+            None
+        }
+        _ => {
+            let known = asked.iter().map(|(_, region)| region.as_str());
+            let what = format!("action `{kind}` of region");
+            problems.unknown(&format!("{path}.{kind}"), &what, region, known);
+            None
+        }
+    }
+}

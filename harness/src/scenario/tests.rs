@@ -1,0 +1,235 @@
+//! What is accepted, what is refused, and with which words.
+
+use camino::Utf8Path;
+
+use super::Scenario;
+
+const GOOD: &str = r#"summary: a pinned task is not scanned
+machine: { nodes: 2 }
+tasks:
+  pinned: { cpus: "1", cpuset-mems: "0" }
+  control: { cpus: "1", threads: 2 }
+steps:
+  - measure: pinned
+    run: [ { task: pinned, touch: 4MiB, for: 3s } ]
+  - measure: control
+    run: [ { task: control, touch: 4MiB, for: 3s } ]
+guards:
+  - { measure: control, counter: numa_pte_updates, at-least: 1000, because: balancing is on }
+expect:
+  - { measure: pinned, counter: numa_pte_updates, equals: 0, because: it returns early }
+"#;
+
+fn parse(text: &str) -> Result<Scenario, String> {
+    Scenario::parse(Utf8Path::new("suites/cpuset/example.yaml"), text).map_err(|error| {
+        let problems: Vec<String> = error.problems.iter().map(ToString::to_string).collect();
+        problems.join("\n")
+    })
+}
+
+/// The problems of the good text with `from` replaced by `to`.
+#[track_caller]
+fn problems(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from:?} is not in the text");
+    parse(&GOOD.replacen(from, to, 1)).expect_err("it should be refused")
+}
+
+#[test]
+fn a_scenario_is_named_after_its_folder_and_file() {
+    let scenario = parse(GOOD).unwrap();
+    assert_eq!(scenario.name, "cpuset/example");
+    assert!(scenario.is_about_behaviour());
+    let plan = scenario.plan(&scenario.machine, 3);
+    assert_eq!(plan.seed, 3);
+    assert_eq!(plan.steps.len(), 2);
+    assert_eq!(
+        plan.steps[0].prepare.len(),
+        1,
+        "the region is mapped before the measurement"
+    );
+    assert_eq!(plan.cgroups[0].path, "pinned");
+}
+
+#[test]
+fn each_mistake_is_reported_where_it_stands() {
+    let table = [
+        // An unknown key, a wrong type, a missing key, a key given twice, no YAML at all.
+        (
+            "for: 3s",
+            "during: 3s",
+            "8:41: steps[0].run[0]: unknown field `during`",
+        ),
+        (
+            "threads: 2",
+            "threads: many",
+            "5:34: tasks.control.threads: invalid type: string",
+        ),
+        (
+            "summary: a pinned task is not scanned\n",
+            "",
+            "missing field `summary`",
+        ),
+        (
+            "guards:\n",
+            "steps: []\nguards:\n",
+            "11:1: `steps` is given twice",
+        ),
+        (
+            "machine: { nodes: 2 }",
+            "machine: { nodes: 2 ]",
+            "did not find expected",
+        ),
+        // A wrong unit, a wrong name, a wrong list.
+        (
+            "for: 3s",
+            "for: 3 parsecs",
+            "8:46: \"3 parsecs\" is no duration such as",
+        ),
+        (
+            "touch: 4MiB",
+            "touch: 4MB",
+            "8:35: \"4MB\" is no size in whole pages",
+        ),
+        (
+            "task: pinned",
+            "task: pinnd",
+            "8:20: there is no task \"pinnd\"",
+        ),
+        (
+            "cpus: \"1\"",
+            "cpus: \"1-\"",
+            "4:19: \"1-\" is not a list of numbers",
+        ),
+        (
+            "cpus: \"1\"",
+            "cpus: \"7\"",
+            "4:19: the machine has no CPU 7",
+        ),
+        (
+            "measure: control, c",
+            "measure: contrl, c",
+            "12:16: there is no measurement",
+        ),
+        // Words that do not fit together.
+        (
+            "for: 3s",
+            "for: 3s, passes: 2",
+            "8:12: `touch` needs exactly one of",
+        ),
+        (
+            "for: 3s",
+            "for: 3s, count: 2",
+            "`count` does not go with `touch`",
+        ),
+        (
+            "touch: 4MiB, for: 3s",
+            "for: 3s",
+            "8:12: an action has exactly one verb",
+        ),
+        (
+            "touch: 4MiB",
+            "touch: heap",
+            "there is no region of task \"pinned\"",
+        ),
+        (
+            "equals: 0",
+            "equals: 0, at-most: 3",
+            "14:5: exactly one of `equals`",
+        ),
+        (
+            "equals: 0, because: it returns early",
+            "equals: 0",
+            "needs a `because`",
+        ),
+        (
+            "counter: numa_pte_updates, equals",
+            "sched: numa_scan_seq, node: 1, equals",
+            "14:52: `node` does not go with `sched`",
+        ),
+        (
+            "nodes: 2",
+            "nodes: 2, each-node: []",
+            "either `nodes` or `each-node`",
+        ),
+        (
+            "  control: {",
+            "  idler: {}\n  control: {",
+            "5:10: no step uses task \"idler\"",
+        ),
+        (
+            "measure: control\n",
+            "measure: pinned\n",
+            "there is a measurement \"pinned\" already",
+        ),
+    ];
+    let wrong = table.into_iter().filter_map(|(from, to, expected)| {
+        let found = problems(from, to);
+        let as_expected = found.contains(expected);
+        (!as_expected).then(|| format!("{from:?} -> {to:?}:\n{found}\nexpected: {expected}\n"))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let text = GOOD
+        .replace("for: 3s", "for: ever")
+        .replace("equals: 0", "at-least: no");
+    assert!(
+        parse(&text).unwrap_err().contains("invalid type"),
+        "the type comes first"
+    );
+    let text = GOOD
+        .replace("for: 3s", "for: ever")
+        .replace("cpus: \"1\"", "cpus: \"x\"");
+    assert_eq!(parse(&text).unwrap_err().lines().count(), 4);
+}
+
+#[test]
+fn a_claim_that_an_idle_task_satisfies_needs_a_control() {
+    // No guard, a guard of another counter, a guard that an idle task satisfies.
+    let guard = "  - { measure: control, counter: numa_pte_updates, at-least: 1000, because: balancing is on }\n";
+    for other in [
+        "  - { measure: control, sched: numa_scan_seq, at-least: 1, because: it is on }\n",
+        "  - { measure: control, counter: numa_hint_faults, at-least: 1000, because: it is on }\n",
+        "  - { measure: control, counter: numa_pte_updates, at-least: 0, because: it is on }\n",
+        "  - { measure: control, counter: numa_pte_updates, at-most: 9, because: it is on }\n",
+    ] {
+        let found = problems(guard, other);
+        assert!(
+            found.contains("a guard must demand activity of numa_pte_updates"),
+            "{found}"
+        );
+    }
+    // With its control, any bound is accepted.
+    assert!(parse(&GOOD.replacen("equals: 0", "at-most: 10", 1)).is_ok());
+    // One that activity alone can satisfy needs no control.
+    let active = GOOD
+        .replacen("equals: 0", "at-least: 10", 1)
+        .replacen(guard, "  []\n", 1);
+    assert!(parse(&active.replace("guards:\n  []", "guards: []")).is_ok());
+}
+
+#[test]
+fn every_mistake_is_shown_with_its_line() {
+    let text = GOOD.replacen("task: pinned", "task: pinnd", 1);
+    let error = Scenario::parse(Utf8Path::new("suites/cpuset/example.yaml"), &text).unwrap_err();
+    let mut shown = String::new();
+    miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::unicode_nocolor())
+        .render_report(&mut shown, &error)
+        .unwrap();
+    insta::assert_snapshot!(shown);
+}
+
+proptest::proptest! {
+    // Whatever stands in a file, reading it ends and does not panic.
+    #[test]
+    fn no_text_makes_it_panic(at in 0_usize..600, cut in 0_usize..40, with in "\\PC{0,12}") {
+        let mut text: Vec<char> = GOOD.chars().collect();
+        let at = at.min(text.len());
+        let end = (at + cut).min(text.len());
+        text.splice(at..end, with.chars());
+        let _ = parse(&text.into_iter().collect::<String>());
+    }
+}

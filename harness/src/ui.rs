@@ -1,0 +1,168 @@
+//! What a person sees while something long runs: bars on a terminal, plain lines elsewhere,
+//! nothing when quiet. All of it goes to standard error; results go to standard output.
+
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use numalab_kernels::{Event, Progress};
+
+use crate::machine::escape::escape;
+
+/// How often a plain line tells how far a count is.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Shows progress.
+#[derive(Debug)]
+pub struct Ui {
+    style: Style,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum Style {
+    Bars(MultiProgress),
+    Lines,
+    Quiet,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bar: Option<ProgressBar>,
+    said: Option<Instant>,
+}
+
+impl Ui {
+    /// Bars on a terminal, lines elsewhere; nothing if `quiet`.
+    pub fn new(quiet: bool) -> Ui {
+        let style = if quiet {
+            Style::Quiet
+        } else if std::io::stderr().is_terminal() {
+            Style::Bars(MultiProgress::new())
+        } else {
+            Style::Lines
+        };
+        Ui {
+            style,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Says one line.
+    pub fn say(&self, line: &str) {
+        match &self.style {
+            Style::Bars(bars) => {
+                // A line that cannot be shown is no reason to stop.
+                let _ = bars.println(line);
+            }
+            Style::Lines => eprintln!("{line}"),
+            Style::Quiet => {}
+        }
+    }
+
+    /// Says a line even when quiet: something that the user must know.
+    pub fn warn(&self, line: &str) {
+        match &self.style {
+            Style::Quiet => eprintln!("warning: {line}"),
+            _ => self.say(&format!("warning: {line}")),
+        }
+    }
+
+    /// Shows that something is going on until the handle is dropped.
+    pub fn task(&self, what: &str) -> Task {
+        let bar = match &self.style {
+            Style::Bars(bars) => {
+                let bar = bars.add(ProgressBar::new_spinner());
+                bar.set_style(style("{spinner} {msg} {elapsed}"));
+                bar.set_message(what.to_owned());
+                bar.enable_steady_tick(Duration::from_millis(200));
+                bar
+            }
+            Style::Lines => {
+                self.say(what);
+                ProgressBar::hidden()
+            }
+            Style::Quiet => ProgressBar::hidden(),
+        };
+        Task {
+            bar,
+            what: what.to_owned(),
+        }
+    }
+
+    fn count(&self, what: &str, done: u64, total: Option<u64>) {
+        let Ok(mut state) = self.state.lock() else {
+            return;
+        };
+        match &self.style {
+            Style::Bars(bars) => {
+                let bar = state.bar.get_or_insert_with(|| {
+                    let bar = bars.add(ProgressBar::new(0));
+                    bar.set_style(style("{msg} [{bar:30}] {pos}/{len} {elapsed}"));
+                    bar
+                });
+                bar.set_message(what.to_owned());
+                bar.set_length(total.unwrap_or(done).max(done));
+                bar.set_position(done);
+            }
+            Style::Lines if state.said.is_none_or(|said| said.elapsed() >= LINE_EVERY) => {
+                state.said = Some(Instant::now());
+                match total {
+                    Some(total) => eprintln!("  {what}: {done} of about {}", total.max(done)),
+                    None => eprintln!("  {what}: {done}"),
+                }
+            }
+            Style::Lines | Style::Quiet => {}
+        }
+    }
+
+    fn end_count(&self) {
+        if let Ok(mut state) = self.state.lock() {
+            if let Some(bar) = state.bar.take() {
+                bar.finish_and_clear();
+            }
+            state.said = Some(Instant::now());
+        }
+    }
+}
+
+// A template is a constant of ours; one that is wrong gives the default.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Something that is going on. Dropping it takes it off the screen.
+#[derive(Debug)]
+pub struct Task {
+    bar: ProgressBar,
+    what: String,
+}
+
+impl Task {
+    /// Shows how far it is.
+    pub fn stage(&self, stage: &str) {
+        self.bar.set_message(format!("{}: {stage}", self.what));
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Ui {
+    fn event(&self, event: Event<'_>) {
+        match event {
+            Event::Stage { stage, detail } => {
+                self.end_count();
+                self.say(&format!("{stage} {detail}"));
+            }
+            Event::Count { stage, done, total } => self.count(&stage.to_string(), done, total),
+            Event::Line(_) => {}
+            Event::Note(line) => self.say(&escape(line.as_bytes())),
+            Event::Warning(line) => self.warn(&escape(line.as_bytes())),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Exact mode's promise: the same bytes of console and records, whatever the host does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use camino::Utf8Path;
+use libtest_mimic::Trial;
+use miette::{IntoDiagnostic as _, miette};
+use numalab::lab::{Lab, Limits};
+use numalab::machine::mode::AcceleratorChoice;
+use numalab::report::{RunReport, text};
+use numalab::run::{Request, Stand};
+use numalab::scenario::Scenario;
+use numalab::ui::Ui;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Bench, block_on};
+
+const KERNEL: &str = "linux-6.12";
+
+/// More than this many bytes of records, so that a UART that stalls would show.
+const MANY: usize = 100 * 1024;
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
+    let scenarios: Vec<Scenario> = bench
+        .scenarios
+        .iter()
+        .filter(|scenario| scenario.is_about_behaviour() && !scenario.name.starts_with("smoke/"))
+        .cloned()
+        .collect();
+    let mut trials: Vec<Trial> = scenarios
+        .into_iter()
+        .map(|scenario| trial(bench, scenario, 0))
+        .collect();
+    trials.push(trial(bench, many_records()?, MANY));
+    Ok(trials)
+}
+
+fn trial(bench: &Arc<Bench>, scenario: Scenario, at_least: usize) -> Trial {
+    let bench = Arc::clone(bench);
+    Trial::test(crate::name(&scenario, "exactness"), move || {
+        block_on(|cancel| async move { same_bytes(&bench.lab, &scenario, at_least, &cancel).await })
+    })
+}
+
+/// Two runs of one seed, the second with the host's processors kept busy, and one of another
+/// seed.
+async fn same_bytes(
+    lab: &Lab,
+    scenario: &Scenario,
+    at_least: usize,
+    cancel: &CancellationToken,
+) -> miette::Result<()> {
+    let ui = Ui::new(false);
+    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let kernel = lab.kernel(&lab.wanted(KERNEL)?, Limits::default(), &ui, cancel)?;
+    let stand = checked.ready(&kernel.id, &ui, cancel).await?;
+    let run = async |seed| -> miette::Result<RunReport> {
+        let request = Request::new(scenario, &kernel.id, seed, None, &[])?;
+        Ok(stand.run(&request, &ui, cancel).await?)
+    };
+    let quiet = run(1).await?;
+    let busy = {
+        let _load = Load::start();
+        run(1).await?
+    };
+    let other = run(2).await?;
+    for file in ["console.log", "records.jsonl"] {
+        let [one, two, other] = [&quiet, &busy, &other]
+            .map(|report| std::fs::read(report.folder.join(file)).into_diagnostic());
+        let (one, two, other) = (one?, two?, other?);
+        if one.is_empty() || one != two {
+            return Err(miette!(
+                "{file} of two runs with one seed differ\n{}{}",
+                text::details(&quiet),
+                text::details(&busy)
+            ));
+        }
+        if file == "records.jsonl" {
+            if one == other {
+                return Err(miette!(
+                    "seed 2 gives the records of seed 1: {}",
+                    quiet.folder
+                ));
+            }
+            if one.len() < at_least {
+                return Err(miette!(
+                    "{} bytes of records, and {at_least} are wanted",
+                    one.len()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Many measurements, each with all counters.
+fn many_records() -> miette::Result<Scenario> {
+    let measures: String = (0..16)
+        .map(|n| {
+            format!(
+                "  - {{ measure: m{n}, run: [ {{ task: worker, touch: 1MiB, for: 20ms }} ] }}\n"
+            )
+        })
+        .collect();
+    let yaml = format!(
+        "summary: many records\nmachine: {{ nodes: 2 }}\ntasks: {{ worker: {{ cpus: \"1\", threads: 2 }} }}\n\
+         steps:\n{measures}expect:\n  - {{ fact: nodes, equals: 2, because: two were asked for }}\n"
+    );
+    Ok(Scenario::parse(
+        Utf8Path::new("smoke/many-records.yaml"),
+        &yaml,
+    )?)
+}
+
+/// Keeps every processor busy until it is dropped.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<u64>>,
+}
+
+impl Load {
+    fn start() -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let count = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = (0..count)
+            .map(|_| {
+                let stop = Arc::clone(&stop);
+                std::thread::spawn(move || {
+                    let mut n = 0_u64;
+                    while !stop.load(Ordering::Relaxed) {
+                        n = std::hint::black_box(n.wrapping_add(1));
+                    }
+                    n
+                })
+            })
+            .collect();
+        Load { stop, threads }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that only counts cannot fail.
+            let _ = thread.join();
+        }
+    }
+}

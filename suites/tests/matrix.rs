@@ -1,0 +1,103 @@
+//! Every scenario on every kernel of the matrix, against what the kernel is expected to do.
+
+use std::sync::Arc;
+
+use libtest_mimic::Trial;
+use miette::miette;
+use numalab::lab::{Lab, Limits};
+use numalab::machine::mode::AcceleratorChoice;
+use numalab::report::{RunReport, text};
+use numalab::run::{Request, Stand};
+use numalab::scenario::Scenario;
+use numalab::ui::Ui;
+use numalab::verdict::Verdict;
+use numalab_kernels::Wanted;
+use numalab_kernels::wanted::ExpectedVerdict;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Bench, block_on, name};
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
+    let kernels = bench.lab.catalog.matrix().map_err(numalab::lab::report)?;
+    for kernel in &kernels {
+        known(kernel, &bench.scenarios)?;
+    }
+    let mut trials = Vec::new();
+    for (index, scenario) in bench.scenarios.iter().enumerate() {
+        for kernel in &kernels {
+            for live in [false, true] {
+                let variant = if live {
+                    format!("{}::live", kernel.name)
+                } else {
+                    kernel.name.clone()
+                };
+                let (bench, kernel) = (Arc::clone(bench), kernel.clone());
+                trials.push(Trial::test(name(scenario, &variant), move || {
+                    block_on(|cancel| async move {
+                        let scenario = &bench.scenarios[index];
+                        let reports = run(&bench.lab, scenario, &kernel, live, &cancel).await?;
+                        as_expected(&reports, expected(&kernel, scenario))
+                    })
+                }));
+            }
+        }
+    }
+    Ok(trials)
+}
+
+/// An expectation about a scenario that does not exist would never be looked at.
+fn known(kernel: &Wanted, scenarios: &[Scenario]) -> miette::Result<()> {
+    let unknown = kernel
+        .expected
+        .keys()
+        .find(|name| !scenarios.iter().any(|known| known.name == **name));
+    match unknown {
+        Some(name) => Err(miette!(
+            "kernel {} expects something of {name}: no such scenario",
+            kernel.name
+        )),
+        None => Ok(()),
+    }
+}
+
+fn expected(kernel: &Wanted, scenario: &Scenario) -> Verdict {
+    match kernel.expects(&scenario.name) {
+        ExpectedVerdict::Pass => Verdict::Pass,
+        ExpectedVerdict::Fail => Verdict::Fail,
+        ExpectedVerdict::Inconclusive => Verdict::Inconclusive,
+    }
+}
+
+/// Exact mode: one seed says it. Live mode: three runs must agree.
+async fn run(
+    lab: &Lab,
+    scenario: &Scenario,
+    kernel: &Wanted,
+    live: bool,
+    cancel: &CancellationToken,
+) -> miette::Result<Vec<RunReport>> {
+    let ui = Ui::new(false);
+    let checked = Stand::check(lab, live, AcceleratorChoice::Auto)?;
+    let kernel = lab.kernel(kernel, Limits::default(), &ui, cancel)?;
+    let stand = checked.ready(&kernel.id, &ui, cancel).await?;
+    let mut reports = Vec::new();
+    for seed in 1..=if live { 3 } else { 1 } {
+        let request = Request::new(scenario, &kernel.id, seed, None, &[])?;
+        reports.push(stand.run(&request, &ui, cancel).await?);
+    }
+    Ok(reports)
+}
+
+fn as_expected(reports: &[RunReport], expected: Verdict) -> miette::Result<()> {
+    for report in reports {
+        let verdict = report.judgement.verdict;
+        if verdict != expected {
+            return Err(miette!(
+                "{verdict}, and {expected} is expected\n{}",
+                text::details(report)
+            ));
+        }
+        println!("{verdict}, as expected: {}", report.folder);
+    }
+    Ok(())
+}

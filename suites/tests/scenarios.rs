@@ -1,0 +1,68 @@
+//! Shows the test runner one test for each scenario and kernel,
+//! `<suite>::<scenario>::<kernel>`, made from the YAML files when it is started.
+//!
+//! A test is green when the kernel does what its definition expects, so that red means a
+//! surprise in either direction. With `NUMALAB_KERNEL` (and `NUMALAB_BASE`) in the
+//! environment the kernels are the user's own: a test is then a comparison, and red when it
+//! says `broken` or `unclear`. Each test comes a second time as `...::live`.
+
+mod exactness;
+mod matrix;
+mod own;
+mod vacuity;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use numalab::lab::Lab;
+use numalab::scenario::Scenario;
+use tokio_util::sync::CancellationToken;
+
+/// What all tests start from.
+struct Bench {
+    lab: Lab,
+    scenarios: Vec<Scenario>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    match trials() {
+        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(report) => {
+            // A scenario that cannot be read must not vanish from the list.
+            eprintln!("{report:?}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn trials() -> miette::Result<Vec<Trial>> {
+    let lab = Lab::open()?;
+    let scenarios = lab.project.scenarios(&[])?;
+    let bench = Arc::new(Bench { lab, scenarios });
+    if let Some(own) = own::Own::from_environment() {
+        return own.trials(&bench);
+    }
+    let mut trials = matrix::trials(&bench)?;
+    trials.extend(vacuity::trials(&bench)?);
+    trials.extend(exactness::trials(&bench)?);
+    Ok(trials)
+}
+
+/// `<suite>::<scenario>::<variant>`.
+fn name(scenario: &Scenario, variant: &str) -> String {
+    format!("{}::{variant}", scenario.name.replace('/', "::"))
+}
+
+/// Runs a test's body in a runtime, cancelled by the signals that a test runner sends.
+fn block_on<F>(body: impl FnOnce(CancellationToken) -> F) -> Result<(), Failed>
+where
+    F: Future<Output = miette::Result<()>>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(async { body(numalab::signals::cancel_on_signals()).await });
+    result.map_err(|report| Failed::from(format!("{report:?}")))
+}

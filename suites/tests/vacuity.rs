@@ -1,0 +1,104 @@
+//! Nothing passes vacuously: no behaviour passes where there is no NUMA balancing.
+
+use std::sync::Arc;
+
+use libtest_mimic::Trial;
+use miette::miette;
+use numalab::lab::{Lab, Limits};
+use numalab::machine::mode::AcceleratorChoice;
+use numalab::machine::topology::{Machine, Node};
+use numalab::report::text;
+use numalab::run::{Request, Stand};
+use numalab::scenario::Scenario;
+use numalab::ui::Ui;
+use numalab::verdict::Verdict;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Bench, block_on, name};
+
+/// The kernel on which every shipped behaviour is there.
+const KERNEL: &str = "cpuset-skip";
+
+/// A kernel without `CONFIG_NUMA_BALANCING`.
+const WITHOUT: &str = "no-numa-balancing";
+
+#[derive(Debug, Clone, Copy)]
+enum Where {
+    /// Switched off on the kernel's command line.
+    Disabled,
+    /// On a machine with all CPUs and memory on one node.
+    OneNode,
+    /// On a kernel built without it.
+    NotBuilt,
+}
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
+    let mut trials = Vec::new();
+    let variants = [
+        ("balancing-disabled", Where::Disabled),
+        ("one-node", Where::OneNode),
+        (WITHOUT, Where::NotBuilt),
+    ];
+    for (index, scenario) in bench.scenarios.iter().enumerate() {
+        // The smoke suite is about the guest; its facts hold with or without balancing.
+        if !scenario.is_about_behaviour() || scenario.name.starts_with("smoke/") {
+            continue;
+        }
+        for (variant, place) in variants {
+            let bench = Arc::clone(bench);
+            trials.push(Trial::test(name(scenario, variant), move || {
+                block_on(|cancel| async move {
+                    does_not_pass(&bench.lab, &bench.scenarios[index], place, &cancel).await
+                })
+            }));
+        }
+    }
+    Ok(trials)
+}
+
+async fn does_not_pass(
+    lab: &Lab,
+    scenario: &Scenario,
+    place: Where,
+    cancel: &CancellationToken,
+) -> miette::Result<()> {
+    let ui = Ui::new(false);
+    let kernel = if matches!(place, Where::NotBuilt) {
+        WITHOUT
+    } else {
+        KERNEL
+    };
+    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let kernel = lab.kernel(&lab.wanted(kernel)?, Limits::default(), &ui, cancel)?;
+    let stand = checked.ready(&kernel.id, &ui, cancel).await?;
+    let append = match place {
+        Where::Disabled => vec!["numa_balancing=disable".to_owned()],
+        _ => vec![],
+    };
+    let mut request = Request::new(scenario, &kernel.id, 1, None, &append)?;
+    if matches!(place, Where::OneNode) {
+        let own = &scenario.machine;
+        let node = Node {
+            cpus: own.cpus(),
+            memory_mib: own.memory_mib(),
+        };
+        request = request.on_machine(
+            Machine::new(vec![node], None, own.parameters().to_vec())
+                .map_err(numalab::lab::report)?,
+        );
+    }
+    let report = stand.run(&request, &ui, cancel).await?;
+    let judgement = &report.judgement;
+    // It must have got as far as saying why it says nothing: a guest that does not even boot
+    // would prove nothing about the scenario.
+    let said = report.release.is_some() && !judgement.reasons.is_empty();
+    if judgement.verdict == Verdict::Pass || !said {
+        return Err(miette!(
+            "{}, without NUMA balancing\n{}",
+            judgement.verdict,
+            text::details(&report)
+        ));
+    }
+    println!("{}: {}", judgement.verdict, judgement.reasons.join("; "));
+    Ok(())
+}
