@@ -19,7 +19,7 @@ pub struct Sides {
     base: BootKernel,
     /// The patched kernel, or the words of the compiler that refuses it.
     patched: Result<BootKernel, String>,
-    names: [String; 2],
+    patched_name: String,
 }
 
 /// What is compared.
@@ -51,7 +51,7 @@ impl Sides {
         ui: &Ui,
         cancel: &CancellationToken,
     ) -> Result<Sides, LabError> {
-        let names = [base.name.clone(), patched.name.clone()];
+        let patched_name = patched.name.clone();
         let base = lab.kernel(base, limits, ui, cancel)?;
         let patched = match lab.kernel(patched, limits, ui, cancel) {
             Ok(kernel) => Ok(kernel),
@@ -63,7 +63,7 @@ impl Sides {
         Ok(Sides {
             base,
             patched,
-            names,
+            patched_name,
         })
     }
 }
@@ -93,17 +93,11 @@ pub async fn run(
         Some(overall) => exit_code([overall.word]),
         None => exit_code(scenarios.iter().map(|compared| compared.word)),
     };
-    let [base, patched] = sides.names.clone();
     let report = ComparisonReport {
         schema: SCHEMA,
-        images: [
-            Some(sides.base.id.digest.clone()),
-            sides
-                .patched
-                .as_ref()
-                .ok()
-                .map(|kernel| kernel.id.digest.clone()),
-        ],
+        base: sides.base.id.clone(),
+        patched_name: sides.patched_name.clone(),
+        patched: sides.patched.as_ref().ok().map(|kernel| kernel.id.clone()),
         overall,
         scenarios,
         seeds: request.seeds.to_vec(),
@@ -112,10 +106,8 @@ pub async fn run(
         qemu: stand.qemu_version(),
         repeat,
         exit_code,
-        base,
-        patched,
     };
-    let name = format!("compare-{}-{}", report.base, report.patched);
+    let name = format!("compare-{}-{}", report.base.name, report.patched_name);
     let folder = RunFolder::create(&lab.project.runs(), &name)?;
     folder.write_json("report.json", &report)?;
     folder.write("report.txt", text::comparison(&report).as_bytes())?;

@@ -107,12 +107,12 @@ pub struct Times {
 pub struct ComparisonReport {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// The base's word.
-    pub base: String,
-    /// The patched kernel's word.
-    pub patched: String,
-    /// SHA-256 of both images; absent for one that does not build.
-    pub images: [Option<String>; 2],
+    /// The base.
+    pub base: KernelId,
+    /// The patched kernel's name.
+    pub patched_name: String,
+    /// The patched kernel; absent if it does not build.
+    pub patched: Option<KernelId>,
     /// Something that decides before any scenario is looked at: the images are the same, or
     /// the patched kernel does not build.
     pub overall: Option<Overall>,
@@ -152,6 +152,18 @@ pub struct Compared {
     pub base: Vec<RunReport>,
     /// The patched kernel's runs, one for each seed.
     pub patched: Vec<RunReport>,
+}
+
+impl KernelId {
+    /// Its name with what was really booted: release and the image's digest, shortened.
+    pub fn shown(&self) -> String {
+        format!(
+            "{} ({}, image {})",
+            self.name,
+            self.release,
+            &self.digest[..8.min(self.digest.len())]
+        )
+    }
 }
 
 impl RunReport {

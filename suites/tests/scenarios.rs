@@ -6,6 +6,7 @@
 //! environment the kernels are the user's own: a test is then a comparison, and red when it
 //! says `broken` or `unclear`. Each test comes a second time as `...::live`.
 
+mod comparisons;
 mod exactness;
 mod matrix;
 mod own;
@@ -47,6 +48,7 @@ fn trials() -> miette::Result<Vec<Trial>> {
     let mut trials = matrix::trials(&bench)?;
     trials.extend(vacuity::trials(&bench)?);
     trials.extend(exactness::trials(&bench)?);
+    trials.extend(comparisons::trials(&bench));
     Ok(trials)
 }
 

@@ -57,7 +57,7 @@ pub fn runs(reports: &[RunReport]) -> String {
     let _ = writeln!(
         text,
         "{}: {}",
-        inputs.kernel.name,
+        inputs.kernel.shown(),
         platform(&inputs.mode, &inputs.accelerator, &inputs.qemu)
     );
     text.push('\n');
@@ -127,7 +127,11 @@ fn value(claim: &Checked) -> String {
 /// A comparison.
 pub fn comparison(report: &ComparisonReport) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{} -> {}", report.base, report.patched);
+    let patched = match &report.patched {
+        Some(kernel) => kernel.shown(),
+        None => report.patched_name.clone(),
+    };
+    let _ = writeln!(text, "{} -> {patched}", report.base.shown());
     if let Some(overall) = &report.overall {
         let _ = writeln!(
             text,
@@ -141,7 +145,7 @@ pub fn comparison(report: &ComparisonReport) -> String {
     let seeds: Vec<String> = report.seeds.iter().map(ToString::to_string).collect();
     let platform = platform(&report.mode, &report.accelerator, &report.qemu);
     let _ = writeln!(text, "{platform}, seeds {}\n", seeds.join(" "));
-    let mut table = table(["", &report.base, &report.patched, ""]);
+    let mut table = table(["", &report.base.name, &report.patched_name, ""]);
     for compared in &report.scenarios {
         let [base, patched] = [&compared.base, &compared.patched].map(|runs| verdicts(runs));
         table.add_row([

@@ -1,0 +1,251 @@
+//! The command from outside: words, messages, exit codes. No guest is booted.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use assert_cmd::Command;
+use predicates::str::contains;
+
+/// The command with a cache and a run folder of its own.
+fn numalab(folder: &Path) -> Command {
+    let mut command = Command::cargo_bin("numalab").expect("it is built with this test");
+    command
+        .env("NUMALAB_CACHE", folder.join("cache"))
+        .env("NUMALAB_RUNS", folder.join("runs"))
+        .env("NO_COLOR", "1")
+        .env_remove("NUMALAB_QEMU")
+        .env_remove("NUMALAB_KERNEL")
+        .env_remove("NUMALAB_BASE")
+        .current_dir(folder);
+    command
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder can be made")
+}
+
+/// A file that QEMU would boot if it were a kernel, and that is not looked at before.
+fn scenario(folder: &Path, text: &str) -> String {
+    let suite = folder.join("own");
+    fs::create_dir_all(&suite).expect("the folder can be made");
+    let file = suite.join("mine.yaml");
+    fs::write(&file, text).expect("the file can be written");
+    file.to_string_lossy().into_owned()
+}
+
+#[test]
+fn scenarios_and_kernels_are_listed() {
+    let folder = folder();
+    numalab(folder.path())
+        .arg("list")
+        .assert()
+        .code(0)
+        .stdout(contains("cpuset/single-node-skip"))
+        .stdout(contains("linux-6.12"));
+    let json = numalab(folder.path())
+        .args(["list", "--json"])
+        .output()
+        .unwrap()
+        .stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert!(json["scenarios"].as_array().unwrap().len() >= 7);
+}
+
+#[test]
+fn wrong_words_are_wrong_input() {
+    let folder = folder();
+    let table: [(&[&str], &str); 9] = [
+        (
+            &["run", "cpuset/single-nod-skip", "--kernel", "linux-6.12"],
+            "did you mean cpuset/single-node-skip?",
+        ),
+        (&["run", "smoke", "--kernel", "linux-6.13"], "linux-6.12"),
+        (
+            &[
+                "run",
+                "smoke",
+                "--kernel",
+                "linux-6.12",
+                "--mode",
+                "exact",
+                "--accel",
+                "kvm",
+            ],
+            "contradict",
+        ),
+        (
+            &["run", "smoke", "--kernel", "linux-6.12", "--mode", "fast"],
+            "invalid value 'fast'",
+        ),
+        (&["run", "smoke"], "--kernel"),
+        (
+            &["run", "own/none.yaml", "--kernel", "linux-6.12"],
+            "own/none.yaml",
+        ),
+        (
+            &["compare", "linux-6.12", "linux-6.12+none.patch"],
+            "none.patch",
+        ),
+        (
+            &["compare", "linux-6.12", "cpuset-skip", "--seeds", "0"],
+            "0 seeds",
+        ),
+        (&["frobnicate"], "unrecognized subcommand"),
+    ];
+    for (words, message) in table {
+        numalab(folder.path())
+            .args(words)
+            .assert()
+            .code(2)
+            .stderr(contains(message));
+    }
+}
+
+#[test]
+fn a_scenario_s_mistake_is_shown_where_it_stands() {
+    let folder = folder();
+    let file = scenario(
+        folder.path(),
+        "summary: mine\nmachine: { nodes: 2 }\nsteps:\n  - run: [ { sleep: 3 parsecs } ]\nexpect: []\n",
+    );
+    numalab(folder.path())
+        .args(["run", &file, "--kernel", "linux-6.12"])
+        .assert()
+        .code(2)
+        .stderr(contains("mine.yaml:4:21"))
+        .stderr(contains("is no duration such as 100ms"))
+        .stderr(contains("nothing is expected"));
+}
+
+#[test]
+fn an_image_that_is_no_kernel_is_refused() {
+    let folder = folder();
+    for (name, bytes) in [
+        ("empty", &b""[..]),
+        ("text", b"hello"),
+        ("elf", b"\x7fELF\x02\x01\x01"),
+    ] {
+        let image = folder.path().join(name);
+        fs::write(&image, bytes).unwrap();
+        numalab(folder.path())
+            .args(["run", "smoke", "--kernel"])
+            .arg(&image)
+            .assert()
+            .code(2)
+            .stderr(contains(name));
+    }
+}
+
+#[test]
+fn qemu_that_is_missing_or_too_old_is_inconclusive() {
+    let folder = folder();
+    let run = |qemu: &Path| {
+        let mut command = numalab(folder.path());
+        command
+            .env("NUMALAB_QEMU", qemu)
+            .args(["run", "smoke", "--kernel", "linux-6.12"]);
+        command.assert().code(3)
+    };
+    run(&folder.path().join("nowhere")).stderr(contains("nowhere"));
+
+    let old = folder.path().join("qemu-old");
+    fs::write(
+        &old,
+        "#!/bin/sh\necho 'QEMU emulator version 7.2.22 (Debian 1:7.2)'\n",
+    )
+    .unwrap();
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
+    run(&old).stderr(contains("too old for exact mode, which needs 8.1"));
+
+    let mut doctor = numalab(folder.path());
+    doctor
+        .env("NUMALAB_QEMU", &old)
+        .arg("doctor")
+        .assert()
+        .code(3)
+        .stdout(contains("MISSING  QEMU"));
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_said() {
+    let folder = folder();
+    // A file where a folder should be: root may write anywhere else.
+    fs::write(folder.path().join("cache"), "").unwrap();
+    numalab(folder.path())
+        .args(["kernel", "build", "linux-6.12"])
+        .assert()
+        .code(3)
+        .stderr(contains("cache"));
+}
+
+#[test]
+fn what_editors_and_shells_need_is_printed() {
+    let folder = folder();
+    let schema = numalab(folder.path())
+        .arg("schema")
+        .output()
+        .unwrap()
+        .stdout;
+    let schema: serde_json::Value = serde_json::from_slice(&schema).unwrap();
+    assert_eq!(schema["title"], "numalab scenario");
+    for shell in ["bash", "zsh", "fish"] {
+        numalab(folder.path())
+            .args(["completions", shell])
+            .assert()
+            .code(0)
+            .stdout(contains("numalab"));
+    }
+    let pages = folder.path().join("man");
+    numalab(folder.path())
+        .arg("man")
+        .arg(&pages)
+        .assert()
+        .code(0);
+    assert!(
+        fs::read_to_string(pages.join("numalab-compare.1"))
+            .unwrap()
+            .contains("BASE")
+    );
+}
+
+#[test]
+fn a_folder_that_is_no_run_cannot_be_replayed() {
+    let folder = folder();
+    numalab(folder.path())
+        .args(["replay", "."])
+        .assert()
+        .code(2)
+        .stderr(contains("is no run's folder"));
+}
+
+#[test]
+fn an_empty_cache_can_be_listed_and_pruned() {
+    let folder = folder();
+    numalab(folder.path())
+        .arg("cache")
+        .assert()
+        .code(0)
+        .stdout(contains("0 entries"));
+    numalab(folder.path())
+        .args(["cache", "prune"])
+        .assert()
+        .code(0)
+        .stdout(contains("0 entries removed"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let folder = folder();
+    let mut shell = std::process::Command::new("sh");
+    let program = assert_cmd::cargo::cargo_bin("numalab");
+    shell
+        .args([
+            "-c",
+            "\"$0\" schema | true; echo done",
+            program.to_str().unwrap(),
+        ])
+        .current_dir(folder.path());
+    let output = shell.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -1,0 +1,165 @@
+//! Comparisons of `linux-6.12` with kernels whose change is known: what is said of each, and
+//! with which exit code.
+
+use std::sync::Arc;
+
+use libtest_mimic::Trial;
+use miette::miette;
+use numalab::compare::Word;
+use numalab::comparison::{self, Sides};
+use numalab::lab::Limits;
+use numalab::machine::mode::AcceleratorChoice;
+use numalab::report::text;
+use numalab::run::Stand;
+use numalab::scenario::Scenario;
+use numalab::ui::Ui;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Bench, block_on};
+
+const BASE: &str = "linux-6.12";
+
+/// A kernel and what is to be said of it.
+struct Case {
+    /// The test's name, and that of the patch file if there is one.
+    name: &'static str,
+    kernel: Kernel,
+    scenarios: &'static [&'static str],
+    /// For each scenario; one alone is said of the whole comparison.
+    words: &'static [Word],
+    exit_code: u8,
+    /// Words that the report must contain.
+    says: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Kernel {
+    Shipped,
+    /// The base with a patch of this folder.
+    Patched,
+}
+
+const BEHAVIOURS: &[&str] = &["cpuset/single-node-skip", "vma/late-vma-scan"];
+
+const CASES: [Case; 7] = [
+    Case {
+        name: "cpuset-skip",
+        kernel: Kernel::Shipped,
+        scenarios: BEHAVIOURS,
+        words: &[Word::Fixed, Word::Holds],
+        exit_code: 0,
+        says: "fixed: cpuset/single-node-skip\nholds: vma/late-vma-scan",
+    },
+    Case {
+        name: "no-late-vma-scan",
+        kernel: Kernel::Shipped,
+        scenarios: BEHAVIOURS,
+        words: &[Word::StillFailing, Word::Broken],
+        exit_code: 1,
+        says: "broken: vma/late-vma-scan",
+    },
+    Case {
+        name: "no-scan-period-limit",
+        kernel: Kernel::Shipped,
+        scenarios: BEHAVIOURS,
+        words: &[Word::StillFailing, Word::Holds],
+        exit_code: 0,
+        says: "not this patch's fault: cpuset/single-node-skip",
+    },
+    Case {
+        name: "comment-only",
+        kernel: Kernel::Patched,
+        scenarios: BEHAVIOURS,
+        words: &[Word::ChangesNothing],
+        exit_code: 0,
+        says: "changes nothing",
+    },
+    Case {
+        name: "does-not-compile",
+        kernel: Kernel::Patched,
+        scenarios: BEHAVIOURS,
+        words: &[Word::Broken],
+        exit_code: 1,
+        says: "this_variable_does_not_exist",
+    },
+    Case {
+        name: "warns-at-boot",
+        kernel: Kernel::Patched,
+        scenarios: &["smoke/two-nodes"],
+        words: &[Word::Broken],
+        exit_code: 1,
+        says: "WARNING: ",
+    },
+    Case {
+        name: "panics-at-boot",
+        kernel: Kernel::Patched,
+        scenarios: &["smoke/two-nodes"],
+        words: &[Word::Broken],
+        exit_code: 1,
+        says: "a panic on purpose",
+    },
+];
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+    let trials = CASES.iter().map(|case| {
+        let bench = Arc::clone(bench);
+        Trial::test(format!("compare::{BASE}::{}", case.name), move || {
+            block_on(|cancel| async move { said(&bench, case, &cancel).await })
+        })
+    });
+    trials.collect()
+}
+
+async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette::Result<()> {
+    let (lab, ui) = (&bench.lab, Ui::new(false));
+    let word = match case.kernel {
+        Kernel::Shipped => case.name.to_owned(),
+        Kernel::Patched => {
+            format!(
+                "{BASE}+{}/tests/patches/{}.patch",
+                lab.project.suites(),
+                case.name
+            )
+        }
+    };
+    let scenarios: Vec<Scenario> = bench
+        .scenarios
+        .iter()
+        .filter(|scenario| case.scenarios.contains(&scenario.name.as_str()))
+        .cloned()
+        .collect();
+    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let (base, patched) = (lab.wanted(BASE)?, lab.wanted(&word)?);
+    let sides = Sides::build(lab, &base, &patched, Limits::default(), &ui, cancel)?;
+    let request = comparison::Request {
+        scenarios: &scenarios,
+        seeds: &[1, 2, 3],
+        shift: None,
+        append: &[],
+        // The test runner already runs as many guests as fit.
+        jobs: Some(1),
+    };
+    let repeat = format!("numalab compare {BASE} {word} {}", case.scenarios.join(" "));
+    let (report, folder) =
+        comparison::run(lab, checked, &sides, &request, repeat, &ui, cancel).await?;
+    let words: Vec<Word> = match &report.overall {
+        Some(overall) => vec![overall.word],
+        None => report
+            .scenarios
+            .iter()
+            .map(|compared| compared.word)
+            .collect(),
+    };
+    let text = text::comparison(&report);
+    if words != case.words || report.exit_code != case.exit_code || !text.contains(case.says) {
+        return Err(miette!(
+            "{words:?} with exit code {}, and {:?} with {} and the words {:?} are expected\n{text}report: {folder}",
+            report.exit_code,
+            case.words,
+            case.exit_code,
+            case.says
+        ));
+    }
+    println!("{text}");
+    Ok(())
+}
