@@ -122,7 +122,9 @@ fn show_errors_plainly() {
     let terminal = std::io::stderr().is_terminal();
     // It can be set once in a process, and this is that once.
     let _ = miette::set_hook(Box::new(move |_| {
-        let options = miette::MietteHandlerOpts::new().break_words(false).wrap_lines(terminal);
+        let options = miette::MietteHandlerOpts::new()
+            .break_words(false)
+            .wrap_lines(terminal);
         Box::new(options.build())
     }));
 }

@@ -126,6 +126,26 @@ pub fn report(error: impl std::error::Error + Send + Sync + 'static) -> Report {
     Report::new(Plain(Box::new(error)))
 }
 
+/// Two kernels of the user's own, in the words of the command line, that tests compare
+/// instead of running the shipped ones.
+#[derive(Debug, Clone)]
+pub struct OwnKernels {
+    /// The kernel without the change: `NUMALAB_BASE`, or `linux-6.12`.
+    pub base: String,
+    /// The kernel with it: `NUMALAB_KERNEL`.
+    pub kernel: String,
+}
+
+impl OwnKernels {
+    /// The kernels that the environment names.
+    pub fn from_environment() -> Option<OwnKernels> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let kernel = variable("NUMALAB_KERNEL")?;
+        let base = variable("NUMALAB_BASE").unwrap_or_else(|| "linux-6.12".into());
+        Some(OwnKernels { base, kernel })
+    }
+}
+
 impl Lab {
     /// Opens the project, the cache and the kernel definitions.
     ///
@@ -149,6 +169,26 @@ impl Lab {
     pub fn wanted(&self, word: &str) -> Result<Wanted, LabError> {
         let here = std::env::current_dir().map_err(LabError::file("find", ".".into()))?;
         Ok(self.catalog.resolve(word, &here)?)
+    }
+
+    /// The kernels that the tests use: the user's own where the environment names them, else
+    /// all that are shipped.
+    ///
+    /// # Errors
+    /// A word or a definition is wrong.
+    pub fn kernels_of_tests(&self) -> Result<Vec<Wanted>, LabError> {
+        if let Some(own) = OwnKernels::from_environment() {
+            return Ok(vec![self.wanted(&own.base)?, self.wanted(&own.kernel)?]);
+        }
+        let names = self
+            .catalog
+            .definitions()
+            .map(|definition| definition.name.clone());
+        names
+            .collect::<Vec<_>>()
+            .iter()
+            .map(|name| self.wanted(name))
+            .collect()
     }
 
     /// The kernel, built if it is not in the store. Blocks the calling worker of a

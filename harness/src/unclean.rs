@@ -46,6 +46,7 @@ fn of_end(end: &End, live: bool) -> Option<Unclean> {
         | End::InternalError { .. }
         | End::Records(_)
         | End::Monitor(_)
+        | End::DiskFull { .. }
         | End::Cancelled => false,
     };
     Some(Unclean {

@@ -7,7 +7,7 @@ use libtest_mimic::Trial;
 use miette::miette;
 use numalab::compare::Word;
 use numalab::comparison::{self, Sides};
-use numalab::lab::Limits;
+use numalab::lab::{Limits, OwnKernels};
 use numalab::machine::mode::AcceleratorChoice;
 use numalab::report::text;
 use numalab::run::Stand;
@@ -16,85 +16,67 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, block_on, name};
 
-/// Two kernels of the user's.
-#[derive(Debug, Clone)]
-pub(crate) struct Own {
-    base: String,
-    kernel: String,
+/// One test a scenario and mode.
+pub(crate) fn trials(bench: &Arc<Bench>, own: &OwnKernels) -> miette::Result<Vec<Trial>> {
+    // A misspelt kernel fails the list, and not every test.
+    let kernel = plain(&bench.lab.wanted(&own.kernel)?.name);
+    bench.lab.wanted(&own.base)?;
+    let mut trials = Vec::new();
+    for index in 0..bench.scenarios.len() {
+        for live in [false, true] {
+            let variant = if live {
+                format!("{kernel}::live")
+            } else {
+                kernel.clone()
+            };
+            let name = name(&bench.scenarios[index], &variant);
+            let (bench, own) = (Arc::clone(bench), own.clone());
+            trials.push(Trial::test(name, move || {
+                block_on(|cancel| async move { said(&bench, &own, index, live, &cancel).await })
+            }));
+        }
+    }
+    Ok(trials)
 }
 
-impl Own {
-    /// The kernels that the environment names; the base is `linux-6.12` unless said.
-    pub(crate) fn from_environment() -> Option<Own> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let kernel = variable("NUMALAB_KERNEL")?;
-        let base = variable("NUMALAB_BASE").unwrap_or_else(|| "linux-6.12".into());
-        Some(Own { base, kernel })
-    }
-
-    /// One test a scenario and mode.
-    pub(crate) fn trials(self, bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
-        // A misspelt kernel fails the list, and not every test.
-        let kernel = bench.lab.wanted(&self.kernel)?;
-        bench.lab.wanted(&self.base)?;
-        let mut trials = Vec::new();
-        for index in 0..bench.scenarios.len() {
-            for live in [false, true] {
-                let mut variant = plain(&kernel.name);
-                if live {
-                    variant.push_str("::live");
-                }
-                let (bench, own) = (Arc::clone(bench), self.clone());
-                let name = name(&bench.scenarios[index], &variant);
-                trials.push(Trial::test(name, move || {
-                    block_on(
-                        |cancel| async move { own.compare(&bench, index, live, &cancel).await },
-                    )
-                }));
-            }
+async fn said(
+    bench: &Bench,
+    own: &OwnKernels,
+    index: usize,
+    live: bool,
+    cancel: &CancellationToken,
+) -> miette::Result<()> {
+    let (lab, ui) = (&bench.lab, Ui::new(false));
+    let (base, kernel) = (lab.wanted(&own.base)?, lab.wanted(&own.kernel)?);
+    let checked = Stand::check(lab, live, AcceleratorChoice::Auto)?;
+    let sides = Sides::build(lab, &base, &kernel, Limits::default(), &ui, cancel)?;
+    let request = comparison::Request {
+        scenarios: &bench.scenarios[index..=index],
+        seeds: &[1, 2, 3],
+        shift: None,
+        append: &[],
+        // The test runner already runs as many guests as fit.
+        jobs: Some(1),
+    };
+    let scenario = &bench.scenarios[index].name;
+    let repeat = format!("numalab compare {} {} {scenario}", own.base, own.kernel);
+    let (report, folder) =
+        comparison::run(lab, checked, &sides, &request, repeat, &ui, cancel).await?;
+    let words = report.scenarios.iter().map(|compared| compared.word);
+    let word = report
+        .overall
+        .as_ref()
+        .map(|overall| overall.word)
+        .or(words.min());
+    let text = format!("{}report: {folder}", text::comparison(&report));
+    match word {
+        Some(Word::Broken | Word::Unclear) | None => {
+            let word = word.map_or("nothing was compared".into(), |word| word.to_string());
+            Err(miette!("{word}\n{text}"))
         }
-        Ok(trials)
-    }
-
-    async fn compare(
-        &self,
-        bench: &Bench,
-        index: usize,
-        live: bool,
-        cancel: &CancellationToken,
-    ) -> miette::Result<()> {
-        let (lab, ui) = (&bench.lab, Ui::new(false));
-        let (base, kernel) = (lab.wanted(&self.base)?, lab.wanted(&self.kernel)?);
-        let checked = Stand::check(lab, live, AcceleratorChoice::Auto)?;
-        let sides = Sides::build(lab, &base, &kernel, Limits::default(), &ui, cancel)?;
-        let request = comparison::Request {
-            scenarios: &bench.scenarios[index..=index],
-            seeds: &[1, 2, 3],
-            shift: None,
-            append: &[],
-            // The test runner already runs as many guests as fit.
-            jobs: Some(1),
-        };
-        let scenario = &bench.scenarios[index].name;
-        let repeat = format!("numalab compare {} {} {scenario}", self.base, self.kernel);
-        let (report, folder) =
-            comparison::run(lab, checked, &sides, &request, repeat, &ui, cancel).await?;
-        let words = report.scenarios.iter().map(|compared| compared.word);
-        let word = report
-            .overall
-            .as_ref()
-            .map(|overall| overall.word)
-            .or(words.min());
-        let text = format!("{}report: {folder}", text::comparison(&report));
-        match word {
-            Some(Word::Broken | Word::Unclear) | None => {
-                let word = word.map_or("nothing was compared".into(), |word| word.to_string());
-                Err(miette!("{word}\n{text}"))
-            }
-            Some(_) => {
-                println!("{text}");
-                Ok(())
-            }
+        Some(_) => {
+            println!("{text}");
+            Ok(())
         }
     }
 }
@@ -102,13 +84,8 @@ impl Own {
 /// A name that nextest's filters take without quoting.
 fn plain(name: &str) -> String {
     let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.=-".contains(c);
     name.chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || "_.=-".contains(c) {
-                c
-            } else {
-                '-'
-            }
-        })
+        .map(|c| if plain(c) { c } else { '-' })
         .collect()
 }

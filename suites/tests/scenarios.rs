@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use numalab::lab::Lab;
+use numalab::lab::{Lab, OwnKernels};
 use numalab::scenario::Scenario;
 use tokio_util::sync::CancellationToken;
 
@@ -42,8 +42,8 @@ fn trials() -> miette::Result<Vec<Trial>> {
     let lab = Lab::open()?;
     let scenarios = lab.project.scenarios(&[])?;
     let bench = Arc::new(Bench { lab, scenarios });
-    if let Some(own) = own::Own::from_environment() {
-        return own.trials(&bench);
+    if let Some(own) = OwnKernels::from_environment() {
+        return own::trials(&bench, &own);
     }
     let mut trials = matrix::trials(&bench)?;
     trials.extend(vacuity::trials(&bench)?);

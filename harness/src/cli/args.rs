@@ -73,7 +73,8 @@ pub(super) enum KernelCommand {
         /// `+FILE` a patch on top of any of these.
         #[arg(required_unless_present = "matrix")]
         kernels: Vec<String>,
-        /// All kernels of the test matrix.
+        /// All kernels that the tests use: those that are shipped, or, where they are set,
+        /// `NUMALAB_BASE` and `NUMALAB_KERNEL`.
         #[arg(long)]
         matrix: bool,
         /// Compiler processes at a time; by default what processors and memory allow.

@@ -1,11 +1,12 @@
 //! `numalab kernel build`.
 
-use numalab_kernels::Wanted;
+use numalab_kernels::{Class, Wanted};
 use tokio_util::sync::CancellationToken;
 
 use super::args::KernelCommand;
 use super::{Failure, print};
-use crate::lab::{Lab, Limits};
+use crate::lab::{Lab, LabError, Limits};
+use crate::report::text::sentence;
 use crate::ui::Ui;
 
 pub(super) async fn kernel(
@@ -25,13 +26,20 @@ pub(super) async fn kernel(
         wanted.push(lab.wanted(word)?);
     }
     if *matrix {
-        wanted.extend(lab.catalog.matrix().map_err(Failure::kernel)?);
+        wanted.extend(lab.kernels_of_tests()?);
     }
     let limits = Limits { jobs: *jobs };
     let mut text = String::new();
     let mut built = Vec::new();
     for wanted in &wanted {
-        let kernel = lab.kernel(wanted, limits, ui, cancel)?.id;
+        let kernel = match lab.kernel(wanted, limits, ui, cancel) {
+            // The tests themselves tell what it means that a kernel does not compile.
+            Err(LabError::Kernel(error)) if *matrix && error.class() == Class::Build => {
+                ui.warn(&sentence(&error));
+                continue;
+            }
+            kernel => kernel?.id,
+        };
         text.push_str(&format!(
             "{}: {} {}\n  {}\n",
             kernel.name,

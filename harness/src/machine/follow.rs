@@ -77,6 +77,20 @@ impl Follower {
         Ok(bytes)
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// Whether its file system has no room for more, as far as that can be known.
+    pub fn has_no_room(&self) -> bool {
+        // Less than QEMU's longest write: a nearly full file system refuses one and takes
+        // the next.
+        const ROOM: u64 = 16 * 1024;
+        let room = rustix::fs::fstatvfs(&self.file);
+        room.is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) < ROOM)
+    }
+
     /// Bytes read so far.
     pub fn seen(&self) -> u64 {
         self.seen

@@ -208,19 +208,11 @@ impl Guest {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut ticks = 0_u32;
         loop {
-            // In this order, so that a reason is heard before its consequence.
+            // In this order, so that nothing that is always ready keeps a deadline from being
+            // looked at, and a reason is heard before its consequence.
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Ok(Ended::Known(End::Cancelled)),
-                message = self.messages.recv(), if self.open => {
-                    if let Some(end) = self.message(message, boot).await {
-                        return Ok(Ended::Known(end));
-                    }
-                }
-                status = self.process.wait() => {
-                    status?;
-                    return Ok(self.last_words(boot).await);
-                }
                 _ = tick.tick() => {
                     ticks = ticks.wrapping_add(1);
                     if ticks.is_multiple_of(TICKS_PER_CPU_TIME) {
@@ -232,6 +224,15 @@ impl Guest {
                     if self.ending.as_ref().is_some_and(|(_, until)| Instant::now() > *until) {
                         return Ok(Ended::Known(self.announced().unwrap_or(End::Monitor(Closed::End))));
                     }
+                }
+                message = self.messages.recv(), if self.open => {
+                    if let Some(end) = self.message(message, boot).await {
+                        return Ok(Ended::Known(end));
+                    }
+                }
+                status = self.process.wait() => {
+                    status?;
+                    return Ok(self.last_words(boot).await);
                 }
             }
         }

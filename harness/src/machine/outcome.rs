@@ -77,6 +77,11 @@ pub enum End {
     },
     /// Its records cannot be used.
     Records(RecordsError),
+    /// Its records cannot be used, and there is no room for them.
+    DiskFull {
+        /// The file.
+        path: Utf8PathBuf,
+    },
     /// QEMU's monitor did not behave.
     Monitor(Closed),
     /// We were told to stop, or QEMU was by a signal.
@@ -109,7 +114,9 @@ impl fmt::Display for End {
             End::Reset => f.write_str("the guest reset itself"),
             End::QemuExit { how, stderr } => {
                 write!(f, "QEMU ended before its guest, with {how}")?;
-                match stderr.lines().rfind(|line| !line.trim().is_empty()) {
+                // An error comes before the assertion that fails of it.
+                let says = |line: &&str| !line.trim().is_empty() && !line.contains("warning: ");
+                match stderr.lines().find(says) {
                     Some(line) => write!(f, ": {}", super::escape::escape(line.as_bytes())),
                     None => Ok(()),
                 }
@@ -120,6 +127,12 @@ impl fmt::Display for End {
                 write!(f, "the guest wrote more than {limit} bytes to {path}")
             }
             End::Records(error) => write!(f, "{}", Chain(error)),
+            End::DiskFull { path } => {
+                write!(
+                    f,
+                    "the guest's records are damaged: there is no room left for {path}"
+                )
+            }
             End::Monitor(error) => write!(f, "{}", Chain(error)),
             End::Cancelled => f.write_str("the run was interrupted"),
         }

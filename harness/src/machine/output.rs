@@ -115,6 +115,12 @@ impl<F: FnMut(Event<'_>)> Output<F> {
             .iter()
             .any(|t| t.kind == Kind::Panic);
         let end = match (end, rest) {
+            (End::PowerOff, Some(End::Records(_))) | (End::Records(_), _)
+                if self.records_file.has_no_room() =>
+            {
+                let path = self.records_file.path().to_owned();
+                End::DiskFull { path }
+            }
             // Records can only be trusted whole. A guest that ended otherwise ends within
             // a line as a matter of course.
             (End::PowerOff, Some(rest)) => rest,

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{LazyLock, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use std::{fs, io, thread};
 
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// The most bytes of stderr that are kept.
-const STDERR_LIMIT: u64 = 64 * 1024;
+const STDERR_LIMIT: usize = 64 * 1024;
 
 /// How long a killed process may take to be gone. A process that waits for a disk can only
 /// be killed when that has answered.
@@ -38,7 +38,7 @@ const OOM_SCORE_ADJ: &str = "600";
 pub struct Process {
     child: Child,
     pid: u32,
-    stderr: JoinHandle<Vec<u8>>,
+    stderr: Stderr,
 }
 
 /// Time on the host's processors.
@@ -117,7 +117,7 @@ impl Process {
         let pid = child
             .id()
             .ok_or_else(|| failed(io::Error::other("it has no process id")))?;
-        let stderr = tokio::spawn(read_bounded(child.stderr.take()));
+        let stderr = Stderr::read(child.stderr.take());
         // It may be gone already, and a host without the file does not matter.
         fs::write(format!("/proc/{pid}/oom_score_adj"), OOM_SCORE_ADJ).ok();
         let process = Process { child, pid, stderr };
@@ -151,13 +151,7 @@ impl Process {
         self.child.start_kill().ok();
         let status = timeout(REAP_PATIENCE, self.wait()).await;
         let status = status.map_err(|_| ProcessError::Unkillable { pid })??;
-        let stderr = match timeout(STDERR_PATIENCE, &mut self.stderr).await {
-            Ok(stderr) => stderr.unwrap_or_default(),
-            Err(_) => {
-                self.stderr.abort();
-                b"(stderr is held open by another process)".to_vec()
-            }
-        };
+        let stderr = self.stderr.finish().await;
         Ok(Gone { status, stderr })
     }
 }
@@ -180,7 +174,7 @@ impl Gone {
     }
 }
 
-/// Lets the child inherit the socket and die with this process.
+/// Lets the child inherit the socket, die with this process, and leave no core file.
 fn die_with_us(command: &mut Command, socket: i32) {
     let parent = rustix::process::getpid();
     let prepare = move || {
@@ -189,6 +183,12 @@ fn die_with_us(command: &mut Command, socket: i32) {
         if rustix::process::getppid() != Some(parent) {
             return Err(io::Error::from(rustix::io::Errno::SRCH));
         }
+        // A QEMU that aborts leaves no core file in the current folder.
+        let none = rustix::process::Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        rustix::process::setrlimit(rustix::process::Resource::Core, none)?;
         #[expect(
             unsafe_code,
             reason = "the number of an open socket becomes a descriptor"
@@ -234,19 +234,38 @@ async fn spawn(mut command: Command) -> io::Result<Child> {
     }
 }
 
-async fn read_bounded(stderr: Option<ChildStderr>) -> Vec<u8> {
-    let mut text = Vec::new();
-    if let Some(stderr) = stderr {
-        let mut limited = stderr.take(STDERR_LIMIT);
-        // An error ends what can be read, as the end of the file does.
-        limited.read_to_end(&mut text).await.ok();
-        // The rest is read and dropped: a full pipe would stop QEMU.
-        let mut rest = limited.into_inner();
-        tokio::io::copy(&mut rest, &mut tokio::io::sink())
-            .await
-            .ok();
+/// What is said on stderr, read by a task of its own: a full pipe would stop QEMU.
+#[derive(Debug)]
+struct Stderr {
+    text: Arc<Mutex<Vec<u8>>>,
+    reading: JoinHandle<()>,
+}
+
+impl Stderr {
+    fn read(pipe: Option<ChildStderr>) -> Stderr {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&text);
+        let reading = tokio::spawn(async move {
+            let Some(mut pipe) = pipe else { return };
+            let mut chunk = vec![0; 8 * 1024];
+            // An error ends what can be read, as the end of the pipe does.
+            while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = STDERR_LIMIT - kept.len();
+                kept.extend_from_slice(&chunk[..length.min(room)]);
+            }
+        });
+        Stderr { text, reading }
     }
-    text
+
+    /// All of it; or, if another process holds the pipe open, what has come so far.
+    async fn finish(&mut self) -> Vec<u8> {
+        if timeout(STDERR_PATIENCE, &mut self.reading).await.is_err() {
+            self.reading.abort();
+        }
+        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut text)
+    }
 }
 
 /// Reads fields 14 and 15 of `/proc/PID/stat` (`do_task_stat`).
@@ -288,11 +307,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn it_leaves_no_core_file() {
+        let (process, mut socket) = shell("eval \"ulimit -c >&$1\"").await;
+        let mut text = String::new();
+        socket.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text, "0\n");
+        process.end().await.unwrap();
+    }
+
+    #[tokio::test]
     async fn it_is_killed_and_reaped_also_if_it_ignores_signals() {
-        let (process, _socket) =
-            shell("trap '' TERM INT; echo talk >&2; exec >&- ; while :; do sleep 1; done").await;
+        // The sleeping child holds stderr open for a while longer than we wait for it.
+        let script = "trap '' TERM INT; echo talk >&2; sleep 5 & eval \"echo up >&$1\"; wait";
+        let (process, mut socket) = shell(script).await;
         let pid = process.pid();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        socket.read_exact(&mut [0; 3]).await.unwrap();
         let gone = process.end().await.unwrap();
         assert_eq!(gone.how(), "signal 9");
         assert_eq!(gone.stderr, b"talk\n");
