@@ -14,10 +14,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use etcetera::BaseStrategy as _;
-use rustix::io::Errno;
-
 pub use entry::TempEntry;
+use etcetera::BaseStrategy as _;
 pub use lock::{EntryLock, Wait};
 pub use prune::{Entry, Prune, Pruned};
 
@@ -182,13 +180,18 @@ impl CacheError {
     /// Sorts a failure of the system by what the user can do about it.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
-        match Errno::from_io_error(&source) {
-            Some(Errno::NOSPC | Errno::DQUOT) => Self::Full { action, path },
-            Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Self::NotWritable {
-                action,
-                path,
-                source,
-            },
+        // By kind, which wrapped errors have as well.
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::Full { action, path }
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::NotWritable {
+                    action,
+                    path,
+                    source,
+                }
+            }
             _ => Self::Io {
                 action,
                 path,

@@ -2,6 +2,8 @@
 //!
 //! This is the order of the stages and nothing else; each of them is a module.
 
+mod foreign;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
@@ -13,10 +15,11 @@ use jiff::Timestamp;
 
 use crate::build::{Build, BuildError, Built, RECIPE, VARIABLES};
 use crate::cache::{Cache, CacheError, Part, Wait};
-use crate::config::{self, Requested};
+use crate::config::Requested;
 use crate::digest::{Digest, Digester};
 use crate::error::KernelError;
 use crate::image;
+use crate::jobs;
 use crate::kconfig;
 use crate::objects::{self, Objects};
 use crate::patch;
@@ -62,9 +65,6 @@ impl Default for BuildOptions {
     }
 }
 
-/// Memory that one compiler may need, in bytes.
-const MEMORY_PER_JOB: u64 = 512 * 1024 * 1024;
-
 /// Gets a kernel: from the store, or by building it. Blocks, also for minutes;
 /// `cancel` ends it within seconds, with everything that it started.
 pub fn ensure(
@@ -103,60 +103,6 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Takes somebody else's image into the store, so that what is booted is what was
-    /// digested even if it is built anew meanwhile.
-    fn adopt(&self, name: &str, path: &Path) -> Result<Kernel, KernelError> {
-        let read = |error| CacheError::io("read", path, error);
-        let digest = Digest::of_file(path).map_err(read)?;
-        let beside = config::beside_image(path, image::inspect(path)?.release.as_deref());
-        let settings = match &beside {
-            Some(path) => fs::read(path).map_err(|error| CacheError::io("read", path, error))?,
-            None => Vec::new(),
-        };
-        let key = Digester::new()
-            .field("image", digest.to_string())
-            .field("config", &settings)
-            .finish();
-        let kernel = match self.find(&key, name)? {
-            Some(kernel) => kernel,
-            None => {
-                let entry = self.cache.temporary(Part::Kernels)?;
-                let copy = entry.path().join("copied");
-                store::copy(path, &copy)?;
-                // What was copied counts, should it have changed meanwhile.
-                let found = image::inspect(&copy)?;
-                let image_digest = Digest::of_file(&copy).map_err(read)?;
-                let place = entry.path().join(store::image_name(found.kind));
-                fs::rename(&copy, &place).map_err(|error| CacheError::io("write", place, error))?;
-                if beside.is_some() {
-                    let place = entry.path().join(store::CONFIG);
-                    fs::write(&place, &settings)
-                        .map_err(|error| CacheError::io("write", place, error))?;
-                }
-                let key = Digester::new()
-                    .field("image", image_digest.to_string())
-                    .field("config", &settings)
-                    .finish();
-                let manifest = Manifest {
-                    schema: SCHEMA,
-                    name: name.to_owned(),
-                    key,
-                    kind: found.kind,
-                    image_digest,
-                    release: found.release.unwrap_or_else(|| "unknown".to_owned()),
-                    built: None,
-                    at: Timestamp::now(),
-                };
-                store::publish(self.cache, entry, &manifest, name)?
-            }
-        };
-        for (option, why) in kernel.lacks()? {
-            let warning = format!("{name} was built without {option}: {why}");
-            self.progress.event(Event::Warning(&warning));
-        }
-        Ok(kernel)
-    }
-
     fn make(&self, name: &str, recipe: &Recipe) -> Result<Kernel, KernelError> {
         let requested = Requested::read(&recipe.fragments)?;
         self.tools.check_build(Path::new("/nonexistent"))?;
@@ -240,7 +186,7 @@ impl Work<'_> {
             tools: &self.tools,
             toolchain: &toolchain,
             ccache,
-            jobs: self.options.jobs.unwrap_or_else(jobs).max(1),
+            jobs: self.options.jobs.unwrap_or_else(jobs::by_default).max(1),
             deadline: self.options.build_deadline,
             log: &log,
             progress: self.progress,
@@ -440,26 +386,4 @@ fn plain(name: &str) -> String {
         })
         .take(60)
         .collect()
-}
-
-/// As many compilers as there are CPUs, and memory for.
-fn jobs() -> usize {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory = available_memory().unwrap_or(u64::MAX) / MEMORY_PER_JOB;
-    cpus.min(usize::try_from(memory).unwrap_or(usize::MAX))
-        .max(1)
-}
-
-/// Memory that can be had, in bytes: the machine's, or this control group's.
-fn available_memory() -> Option<u64> {
-    let number = |path: &str| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let machine = text.lines().find_map(|line| {
-        let rest = line.strip_prefix("MemAvailable:")?;
-        rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    })? * 1024;
-    let group = number("/sys/fs/cgroup/memory.max")
-        .zip(number("/sys/fs/cgroup/memory.current"))
-        .map(|(limit, used)| limit.saturating_sub(used));
-    Some(group.map_or(machine, |group| group.min(machine)))
 }

@@ -33,6 +33,7 @@ pub mod wanted;
 
 mod build;
 mod error;
+mod jobs;
 mod kconfig;
 mod log;
 mod objects;

@@ -27,6 +27,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a tool may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long killed processes are waited for.
+const GONE: Duration = Duration::from_secs(2);
+
 /// A tool to run.
 pub(crate) struct Job<'a> {
     /// The tool, with its arguments and environment.
@@ -111,7 +114,10 @@ impl Job<'_> {
             .append(true)
             .open(self.log)
             .map_err(log_fault)?;
-        writeln!(log, "$ {:?}", self.command).map_err(log_fault)?;
+        // Without the environment: a proxy's address may hold a password.
+        let mut line = vec![self.command.get_program()];
+        line.extend(self.command.get_args());
+        writeln!(log, "$ {line:?}").map_err(log_fault)?;
         let log_from = log.stream_position().map_err(log_fault)?;
         let errors = log.try_clone().map_err(log_fault)?;
         self.command
@@ -228,8 +234,12 @@ struct Group {
 }
 
 impl Group {
+    fn id(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
     fn signal(&self, signal: Signal) {
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+        if let Some(group) = self.id() {
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -247,6 +257,15 @@ impl Group {
         // Also when the leader has ended: the group may have other members.
         self.signal(Signal::KILL);
         let _ = self.child.wait();
+        // They are not our children: it is the kernel's word that they are gone. Where
+        // nobody reaps orphans it never comes, and dead they are all the same.
+        let start = Instant::now();
+        while start.elapsed() < GONE
+            && let Some(group) = self.id()
+            && rustix::process::test_kill_process_group(group).is_ok()
+        {
+            thread::sleep(POLL);
+        }
     }
 }
 

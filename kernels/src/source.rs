@@ -3,6 +3,7 @@
 //! A source is *identified* (which needs no network if the cache has it) and then
 //! *opened*: its tree in the cache is locked and complete. Patches are not known here.
 
+mod apt;
 mod debian;
 mod directory;
 

@@ -3,11 +3,10 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use rustix::io::Errno;
-
-use super::lock::{EntryLock, LOCK_FILE};
+use super::lock::{EntryLock, LOCK_FILE, Wait};
 use super::{Cache, CacheError, Part};
 
 /// How the names of temporary folders begin.
@@ -15,6 +14,9 @@ pub(super) const TEMPORARY: &str = ".tmp-";
 
 /// A temporary folder younger than this may be one whose maker has not locked it yet.
 const SETTLED: Duration = Duration::from_secs(60);
+
+/// How long an entry that was just published may be locked by those who list the cache.
+const HANDOVER: Duration = Duration::from_secs(30);
 
 /// A folder that is not yet an entry. Dropped, it is removed; after a kill, swept.
 #[derive(Debug)]
@@ -51,8 +53,8 @@ impl TempEntry {
             }
             Err(error)
                 if matches!(
-                    Errno::from_io_error(&error),
-                    Some(Errno::NOTEMPTY | Errno::EXIST)
+                    error.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
                 ) =>
             {
                 cache.published(&target)
@@ -82,10 +84,16 @@ impl Cache {
         }
     }
 
+    /// Locks what another process has published first.
     fn published(&self, entry: &Path) -> Result<EntryLock, CacheError> {
-        EntryLock::try_shared(entry)?.ok_or_else(|| CacheError::Damaged {
+        let wait = Wait {
+            deadline: HANDOVER,
+            cancel: &AtomicBool::new(false),
+            told: &|_| {},
+        };
+        EntryLock::wait(entry, false, &wait)?.ok_or_else(|| CacheError::Damaged {
             path: entry.to_owned(),
-            why: "it is in the way and cannot be locked".to_owned(),
+            why: "it is in the way and has no lock file".to_owned(),
         })
     }
 

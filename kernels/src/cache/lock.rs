@@ -123,14 +123,6 @@ impl EntryLock {
         }
     }
 
-    /// Locks an entry against removal, without waiting.
-    pub(super) fn try_shared(entry: &Path) -> Result<Option<Self>, CacheError> {
-        match Self::open(entry, false)? {
-            Some(lock) if lock.try_take(false)? && lock.is_current() => Ok(Some(lock)),
-            _ => Ok(None),
-        }
-    }
-
     /// Says that the entry was renamed; the lock stays what it was.
     pub(super) fn move_to(&mut self, entry: PathBuf) {
         self.entry = entry;
@@ -155,7 +147,11 @@ impl EntryLock {
         }
     }
 
-    fn wait(entry: &Path, exclusive: bool, wait: &Wait<'_>) -> Result<Option<Self>, CacheError> {
+    pub(super) fn wait(
+        entry: &Path,
+        exclusive: bool,
+        wait: &Wait<'_>,
+    ) -> Result<Option<Self>, CacheError> {
         let start = Instant::now();
         let mut told = false;
         loop {

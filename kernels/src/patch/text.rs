@@ -188,8 +188,8 @@ fn name(text: &str) -> Option<String> {
 /// then, and only then, can they be told apart when they contain spaces.
 fn both_names(text: &str) -> Option<(String, String)> {
     let text = text.trim_end_matches('\r');
-    if text.starts_with('"') {
-        let end = text[1..].find("\" \"")? + 2;
+    if let Some(inner) = text.strip_prefix('"') {
+        let end = inner.find("\" \"")? + 2;
         return Some((unquoted(&text[..end]), unquoted(&text[end + 1..])));
     }
     let half = text.len() / 2;

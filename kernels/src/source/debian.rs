@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
+use super::apt::{Address, Apt};
 use super::{Getting, Identity, Opened, SourceError, plain, read_identity, write_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
-use crate::process::{self, Job, JobError, Told};
+use crate::process::{self, Job, Told};
 use crate::progress::{Event, Stage};
 use crate::tree::SourceTree;
 use crate::wanted::Source;
@@ -208,7 +209,7 @@ impl Getting<'_> {
             .entry(Part::Logs, &format!("unpack-{}.log", lock_name(lock)));
         let _ = fs::remove_file(&log);
         let start = Instant::now();
-        let mut done = 0;
+        let (mut done, mut shown) = (0, 0);
         let mut run = |command: Command, archive: &Path| {
             let ended = Job {
                 command,
@@ -220,11 +221,15 @@ impl Getting<'_> {
             }
             .run(&mut |told| match told {
                 Told::Line(_) => done += 1,
-                Told::Tick => self.progress.event(Event::Count {
-                    stage: Stage::Unpack,
-                    done,
-                    total: None,
-                }),
+                Told::Tick if done != shown => {
+                    shown = done;
+                    self.progress.event(Event::Count {
+                        stage: Stage::Unpack,
+                        done,
+                        total: None,
+                    });
+                }
+                Told::Tick => {}
             })?;
             if ended.status.success() {
                 return Ok(());
@@ -278,6 +283,8 @@ impl Getting<'_> {
         super::empty(&tree.scratch())
             .map_err(|error| CacheError::io("empty", tree.scratch(), error))?;
         write_identity(&lock.entry().join(IDENTITY), identity)?;
+        // A list of some 90000 names.
+        let _ = fs::remove_file(&log);
         Ok(())
     }
 }
@@ -325,152 +332,9 @@ fn size_of_packages(folder: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-/// Where apt would take a package from.
-#[derive(Debug, PartialEq, Eq)]
-struct Address {
-    uri: String,
-    size: u64,
-    /// `None` if the lists have another kind of checksum, which apt verifies alone.
-    digest: Option<Digest>,
-}
-
-impl Address {
-    /// Reads a line of `apt-get --print-uris download`: `'URI' FILE SIZE SHA256:HEX`.
-    fn parse(line: &str) -> Option<Self> {
-        let (uri, rest) = line.strip_prefix('\'')?.split_once("' ")?;
-        let mut fields = rest.split_whitespace();
-        let _file = fields.next()?;
-        let size = fields.next()?.parse().ok()?;
-        let digest = fields
-            .next()
-            .and_then(|sum| sum.strip_prefix("SHA256:"))
-            .and_then(|sum| sum.parse().ok());
-        Some(Self {
-            uri: uri.to_owned(),
-            size,
-            digest,
-        })
-    }
-}
-
-struct Apt<'a> {
-    getting: &'a Getting<'a>,
-    package: &'a str,
-    state: &'a Path,
-    log: &'a Path,
-    start: Instant,
-}
-
-impl Apt<'_> {
-    /// Runs apt-get with the system's sources and our own state. Whether it succeeded.
-    fn run(
-        &self,
-        arguments: &[&str],
-        folder: Option<&Path>,
-        tell: &mut dyn FnMut(Told<'_>),
-    ) -> Result<bool, SourceError> {
-        let mut command = self.getting.tools.command("apt-get");
-        for name in [
-            "http_proxy",
-            "https_proxy",
-            "ftp_proxy",
-            "no_proxy",
-            "HTTP_PROXY",
-            "HTTPS_PROXY",
-            "NO_PROXY",
-            "APT_CONFIG",
-        ] {
-            if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
-            }
-        }
-        let place = |key: &str, path: &str| format!("{key}={}", self.state.join(path).display());
-        for option in [
-            place("Dir::State", "state"),
-            place("Dir::State::status", "status"),
-            place("Dir::Cache", "cache"),
-            // Ours is the only lock that is needed, and root's helper user could not
-            // write into the cache.
-            "Debug::NoLocking=true".to_owned(),
-            "APT::Sandbox::User=root".to_owned(),
-            "Acquire::Languages=none".to_owned(),
-            "Acquire::Retries=2".to_owned(),
-            "Acquire::http::Timeout=30".to_owned(),
-            "Acquire::https::Timeout=30".to_owned(),
-            "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false".to_owned(),
-        ] {
-            command.arg("-o").arg(option);
-        }
-        command
-            .args(["--quiet", "--yes"])
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .current_dir(folder.unwrap_or(self.state));
-        let deadline = self
-            .getting
-            .fetch_deadline
-            .saturating_sub(self.start.elapsed())
-            .max(Duration::from_secs(1));
-        let ended = Job {
-            command,
-            what: format!("fetching the package {}", self.package),
-            log: self.log,
-            lock: None,
-            deadline,
-            cancel: self.getting.cancel,
-        }
-        .run(tell);
-        match ended {
-            Ok(ended) => Ok(ended.status.success()),
-            Err(JobError::Deadline { seconds: _, .. }) => Err(self.failed(&format!(
-                "it took longer than {} s",
-                self.getting.fetch_deadline.as_secs()
-            ))),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// What was tried, and what apt said.
-    fn failed(&self, why: &str) -> SourceError {
-        let text = fs::read_to_string(self.log).unwrap_or_default();
-        let said = text
-            .lines()
-            .filter(|line| {
-                ["E:", "W:", "Err:"]
-                    .iter()
-                    .any(|mark| line.starts_with(mark))
-            })
-            .take(10)
-            .map(|line| format!("  {line}"))
-            .collect();
-        SourceError::Fetch {
-            package: self.package.to_owned(),
-            why: format!("tried apt-get update and download; {why}"),
-            said,
-            log: self.log.to_owned(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_is_read_from_what_apt_prints() {
-        let digest = Digest::of(b"");
-        let line =
-            format!("'http://x/y.deb' linux-source-6.12_1_all.deb 153476148 SHA256:{digest}");
-        assert_eq!(
-            Address::parse(&line),
-            Some(Address {
-                uri: "http://x/y.deb".to_owned(),
-                size: 153_476_148,
-                digest: Some(digest),
-            })
-        );
-        assert_eq!(Address::parse("Reading package lists..."), None);
-    }
 
     #[test]
     fn a_versions_odd_letters_do_not_get_into_folders_names() {

@@ -266,10 +266,11 @@ fn take(
         digest: Digest::of(&content.bytes),
     };
     let content = Some(content);
-    if !tree.renew(name, &content)? && tree::read(&copy)? != content {
-        if let Some(content) = &content {
-            tree::replace(&tree.scratch(), &copy, content, Some(SystemTime::now()))?;
-        }
+    if !tree.renew(name, &content)?
+        && tree::read(&copy)? != content
+        && let Some(content) = &content
+    {
+        tree::replace(&tree.scratch(), &copy, content, Some(SystemTime::now()))?;
     }
     Ok(seen)
 }

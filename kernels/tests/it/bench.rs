@@ -189,24 +189,21 @@ pub(crate) fn compiled(kernel: &Kernel) -> Vec<String> {
     names
 }
 
-/// A diff of one file of the small kernel, in git's form.
-pub(crate) fn diff(file: &str, removed: &str, added: &str, context: &str) -> String {
+/// A diff of one line of a file of the small kernel, in git's form.
+pub(crate) fn diff(file: &str, removed: &str, added: &str) -> String {
     let text = fs::read_to_string(fixture().join(file)).unwrap();
-    let line = text.lines().position(|line| line == context).unwrap() + 1;
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| *line == removed).unwrap();
+    let (before, after) = (lines[at - 1], lines[at + 1]);
     format!(
         "diff --git a/{file} b/{file}\n--- a/{file}\n+++ b/{file}\n\
-         @@ -{line},2 +{line},2 @@\n {context}\n-{removed}\n+{added}\n"
+         @@ -{at},3 +{at},3 @@\n {before}\n-{removed}\n+{added}\n {after}\n"
     )
 }
 
 /// A patch that changes what the small kernel computes.
 pub(crate) fn change() -> String {
-    diff(
-        "second.c",
-        "\treturn value + 1;",
-        "\treturn value + 2;",
-        "\t/* two */",
-    )
+    diff("second.c", "\treturn value + 1;", "\treturn value + 2;")
 }
 
 pub(crate) fn fixture() -> PathBuf {

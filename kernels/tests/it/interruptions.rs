@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use numalab_kernels::cache::Part;
 use numalab_kernels::{Class, ensure};
 
-use crate::bench::{Bench, Listener, compiled, processes_in, wait_for};
+use crate::bench::{Bench, Listener, compiled, folders, processes_in, wait_for};
 
 fn end(child: Child) -> (Output, String) {
     let output = child.wait_with_output().unwrap();
@@ -159,13 +159,11 @@ fn object_trees_from_the_future_are_not_trusted() {
     let base = bench.ensure(&bench.wanted("small")).unwrap();
     let tree = bench.objects().parent().unwrap().to_owned();
     let future = std::time::SystemTime::now() + Duration::from_secs(3600);
-    for name in ["last-build"] {
-        let file = fs::File::options()
-            .write(true)
-            .open(tree.join(name))
-            .unwrap();
-        file.set_modified(future).unwrap();
-    }
+    let last = fs::File::options()
+        .write(true)
+        .open(tree.join("last-build"))
+        .unwrap();
+    last.set_modified(future).unwrap();
     let object = bench.objects().join("second.o");
     fs::File::options()
         .write(true)
@@ -180,4 +178,33 @@ fn object_trees_from_the_future_are_not_trusted() {
         ))
         .unwrap();
     assert_ne!(patched.image_digest, base.image_digest);
+}
+
+#[test]
+fn kills_at_any_moment_leave_a_cache_that_gives_the_same_bytes() {
+    let clean = Bench::new();
+    clean.write("change.patch", &crate::bench::change());
+    let words = ["small", "small+change.patch"];
+    let expected = words.map(|word| clean.ensure(&clean.wanted(word)).unwrap().image_digest);
+
+    let bench = Bench::new();
+    bench.write("change.patch", &crate::bench::change());
+    // One whole build takes about as long as the longest of these.
+    for (count, delay) in (20..500).step_by(30).enumerate() {
+        let mut child = bench.spawn(words[count % 2]);
+        std::thread::sleep(Duration::from_millis(delay));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for (word, expected) in words.iter().zip(expected).rev() {
+        let kernel = bench.ensure(&bench.wanted(word)).unwrap();
+        assert_eq!(kernel.image_digest, expected, "{word}");
+    }
+    // Nothing half-made is left, and none of them is taken for an entry.
+    let cache = bench.cache();
+    assert_eq!(cache.sweep().unwrap(), 0);
+    for entry in cache.list().unwrap() {
+        assert!(!entry.in_use, "{entry:?}");
+    }
+    assert_eq!(folders(&cache.part(Part::Kernels)).len(), 2);
 }

@@ -1,6 +1,11 @@
 //! The library as its callers see it. A small source (`tests/fixtures/kernel`) stands
 //! for Linux: it is built, killed, patched and damaged for real, in seconds.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, its helpers included, ends at what it did not expect"
+)]
+
 mod bench;
 mod builds;
 mod cache;
@@ -8,6 +13,7 @@ mod config;
 mod directories;
 mod images;
 mod interruptions;
+mod packages;
 mod patches;
 mod shipped;
 mod words;

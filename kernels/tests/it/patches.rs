@@ -105,7 +105,7 @@ fn a_patch_that_is_there_already_is_told_as_such() {
     fs::write(bench.source().join("second.c"), text.replace("+ 1", "+ 2")).unwrap();
     assert_eq!(
         refused(&bench, &bench.patched(&change(), Direction::Apply)),
-        "the patch \"some.patch\" cannot be applied: second.c, hunk 1 (@@ -4,2 +4,2 @@), does not \
+        "the patch \"some.patch\" cannot be applied: second.c, hunk 1 (@@ -4,3 +4,3 @@), does not \
          match this source; it is already there (taking it back would work)"
     );
 }
@@ -115,7 +115,7 @@ fn a_patch_that_cannot_be_taken_back_is_told_as_such() {
     let bench = Bench::new();
     assert_eq!(
         refused(&bench, &bench.patched(&change(), Direction::Revert)),
-        "the patch \"some.patch\" cannot be taken back: second.c, hunk 1 (@@ -4,2 +4,2 @@), does \
+        "the patch \"some.patch\" cannot be taken back: second.c, hunk 1 (@@ -4,3 +4,3 @@), does \
          not match this source; it is not there (applying it would work)"
     );
 }
@@ -125,8 +125,8 @@ fn the_second_of_two_patches_fails_by_its_own_hunk_and_changes_nothing() {
     let bench = Bench::new();
     let base = bench.ensure(&bench.wanted("small")).unwrap();
     let mut wanted = bench.patched(&change(), Direction::Apply);
-    let bad = "--- a/third.c\n+++ b/third.c\n@@ -1 +1 @@\n-int third(void)\n+int third(int x)\n\
-               @@ -3 +3 @@ int third(void)\n-\treturn 4;\n+\treturn 5;\n";
+    let bad = "--- a/third.c\n+++ b/third.c\n@@ -1,2 +1,2 @@\n-int third(void)\n+int third(int x)\n {\n\
+               @@ -3,2 +3,2 @@ int third(void)\n-\treturn 4;\n+\treturn 5;\n }\n";
     let second = bench.patched(bad, Direction::Apply);
     let (
         numalab_kernels::wanted::Origin::Recipe(into),
@@ -140,7 +140,7 @@ fn the_second_of_two_patches_fails_by_its_own_hunk_and_changes_nothing() {
     let said = refused(&bench, &wanted);
     assert_eq!(
         said,
-        "the patch \"second.patch\" cannot be applied: third.c, hunk 2 (@@ -3 +3 @@ int \
+        "the patch \"second.patch\" cannot be applied: third.c, hunk 2 (@@ -3,2 +3,2 @@ int \
          third(void)), does not match this source; it may be meant for another version"
     );
     // Nothing was half applied.
@@ -229,7 +229,7 @@ fn crlf_and_shifted_hunks_are_told() {
     let listener = Listener::default();
     let text = change()
         .replace('\n', "\r\n")
-        .replace("@@ -4,2 +4,2 @@", "@@ -2,2 +2,2 @@");
+        .replace("@@ -4,3 +4,3 @@", "@@ -2,3 +2,3 @@");
     bench
         .ensure_told(&bench.patched(&text, Direction::Apply), &listener)
         .unwrap();

@@ -177,7 +177,7 @@ fn mistakes_in_definitions_are_told_with_their_place() {
             "2:18",
             "no name of a Debian package",
         ),
-        ("summary: [x\n", "2:1", "did not find expected"),
+        ("summary: 'x\n", "2:1", "unexpected end of stream"),
         ("", "1:1", "missing field"),
     ];
     for (text, place, why) in cases {

@@ -1,0 +1,223 @@
+//! Debian packages as sources, from a repository made on the spot: no network.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use numalab_kernels::Digest;
+use numalab_kernels::cache::Part;
+
+use crate::bench::{Bench, fixture, folders};
+
+const PACKAGE: &str = "linux-source-small";
+
+struct Repository {
+    bench: Bench,
+    folder: PathBuf,
+}
+
+/// A repository with one package; `None`, with the reason printed, where there is no
+/// apt.
+fn repository() -> Option<Repository> {
+    if which::which("apt-get").is_err() || which::which("dpkg-deb").is_err() {
+        eprintln!("not tried: there is no apt here");
+        return None;
+    }
+    let bench = Bench::new();
+    bench.define(
+        "packed",
+        "summary: x\nsource: {debian: linux-source-small}\nset: {CONFIG_SMALL: y, CONFIG_NUMA: y}\n",
+    );
+    let folder = bench.path().join("repository");
+    let inner = bench.path().join("package/usr/src");
+    fs::create_dir_all(&inner).unwrap();
+    fs::create_dir_all(&folder).unwrap();
+    bench.write(
+        "package/DEBIAN/control",
+        "Package: linux-source-small\nVersion: 2:6.12.0-1~test1\nArchitecture: all\n\
+         Maintainer: x <x@y>\nDescription: x\n",
+    );
+    run(Command::new("tar")
+        .args([
+            "--create",
+            "--xz",
+            "--transform=s,^kernel,linux-source-small,",
+            "--file",
+        ])
+        .arg(inner.join("linux-source-small.tar.xz"))
+        .arg("--directory")
+        .arg(fixture().parent().unwrap())
+        .arg("kernel"));
+    let archive = folder.join("source.deb");
+    run(Command::new("dpkg-deb")
+        .args(["--root-owner-group", "--build"])
+        .arg(bench.path().join("package"))
+        .arg(&archive));
+    let list = format!(
+        "Package: {PACKAGE}\nVersion: 2:6.12.0-1~test1\nArchitecture: all\nMaintainer: x <x@y>\n\
+         Filename: ./source.deb\nSize: {}\nSHA256: {}\nDescription: x\n",
+        fs::metadata(&archive).unwrap().len(),
+        Digest::of_file(&archive).unwrap()
+    );
+    fs::write(folder.join("Packages"), list).unwrap();
+    let repository = Repository { bench, folder };
+    repository.offer(&format!(
+        "deb [trusted=yes] file:{} ./\n",
+        repository.folder.display()
+    ));
+    Some(repository)
+}
+
+#[track_caller]
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+impl Repository {
+    /// Makes these the system's package sources.
+    fn offer(&self, sources: &str) {
+        let list = self.bench.write("sources.list", sources);
+        self.bench.write(
+            "apt.conf",
+            &format!(
+                "Dir::Etc::SourceList \"{}\";\nDir::Etc::SourceParts \"/dev/null\";\n",
+                list.display()
+            ),
+        );
+    }
+
+    fn build(&self) -> (Output, String) {
+        let output = Command::new(crate::bench::driver())
+            .arg(self.bench.catalog())
+            .arg("packed")
+            .env("NUMALAB_CACHE", self.bench.path().join("cache"))
+            .env("APT_CONFIG", self.bench.path().join("apt.conf"))
+            .current_dir(self.bench.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output, said)
+    }
+}
+
+#[test]
+fn a_package_is_fetched_once_and_its_version_recorded() {
+    let Some(repository) = repository() else {
+        return;
+    };
+    let (output, said) = repository.build();
+    assert!(output.status.success(), "{said}");
+    let manifest = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(
+        manifest.contains("\"version\": \"2:6.12.0-1~test1\""),
+        "{manifest}"
+    );
+    let other = repository
+        .bench
+        .ensure(&repository.bench.wanted("small"))
+        .unwrap();
+    assert!(manifest.contains(&other.image_digest.to_string()));
+
+    // From now on nothing is fetched: neither for the kernel, nor for its tree.
+    fs::remove_dir_all(&repository.folder).unwrap();
+    let (output, said) = repository.build();
+    assert!(
+        output.status.success() && !said.contains("fetching"),
+        "{said}"
+    );
+    let cache = repository.bench.cache();
+    for part in [Part::Kernels, Part::Trees] {
+        for folder in folders(&cache.part(part)) {
+            fs::remove_dir_all(folder).unwrap();
+        }
+    }
+    let (output, said) = repository.build();
+    assert!(
+        output.status.success() && !said.contains("fetching"),
+        "{said}"
+    );
+    assert!(said.contains("unpacking"), "{said}");
+    // The tree alone is enough as well.
+    for part in [Part::Kernels, Part::Sources] {
+        for folder in folders(&cache.part(part)) {
+            fs::remove_dir_all(folder).unwrap();
+        }
+    }
+    let (output, said) = repository.build();
+    assert!(
+        output.status.success() && !said.contains("fetching"),
+        "{said}"
+    );
+    assert!(!said.contains("unpacking"), "{said}");
+}
+
+#[test]
+fn an_unpacking_that_was_cut_off_is_done_again() {
+    let Some(repository) = repository() else {
+        return;
+    };
+    let (output, said) = repository.build();
+    assert!(output.status.success(), "{said}");
+    let cache = repository.bench.cache();
+    let [tree] = &folders(&cache.part(Part::Trees))[..] else {
+        panic!("one tree is expected");
+    };
+    fs::remove_file(tree.join("source.json")).unwrap();
+    fs::remove_file(tree.join("src/first.c")).unwrap();
+    fs::write(tree.join("src/stray.c"), "int stray;\n").unwrap();
+    for folder in folders(&cache.part(Part::Kernels)) {
+        fs::remove_dir_all(folder).unwrap();
+    }
+    let (again, said) = repository.build();
+    assert!(again.status.success(), "{said}");
+    assert!(tree.join("src/first.c").exists() && !tree.join("src/stray.c").exists());
+}
+
+#[test]
+fn what_cannot_be_fetched_is_told_with_what_was_tried() {
+    let Some(repository) = repository() else {
+        return;
+    };
+    // Nothing listens on port 9 of this machine.
+    repository.offer("deb [trusted=yes] http://127.0.0.1:9/ ./\n");
+    let (output, said) = repository.build();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("cannot fetch the package linux-source-small"),
+        "{said}"
+    );
+    assert!(said.contains("tried apt-get update and download"), "{said}");
+    assert!(said.contains("127.0.0.1"), "{said}");
+    assert!(said.contains("whole log: "), "{said}");
+}
+
+#[test]
+fn a_damaged_package_is_not_taken() {
+    let Some(repository) = repository() else {
+        return;
+    };
+    let archive = repository.folder.join("source.deb");
+    let mut bytes = fs::read(&archive).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&archive, bytes).unwrap();
+    let (output, said) = repository.build();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let cache = repository.bench.cache();
+    assert_eq!(folders(&cache.part(Part::Sources)), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_package_that_nobody_has_is_told_as_such() {
+    let Some(repository) = repository() else {
+        return;
+    };
+    fs::write(repository.folder.join("Packages"), "").unwrap();
+    let (output, said) = repository.build();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("none of the configured package sources has it"),
+        "{said}"
+    );
+}
