@@ -1,11 +1,11 @@
 //! Kconfig text: whether an option exists, and what it depends on.
 //!
-//! It is read for messages only, line by line; what a configuration comes out as is
-//! for the kernel's own `conf` to say. Conditions of files that include others are
-//! not followed.
+//! It is read for messages only, line by line, from the top file on; what a
+//! configuration comes out as is for the kernel's own `conf` to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use crate::cache::CacheError;
@@ -23,6 +23,8 @@ pub(crate) struct Symbol {
     depends: Vec<String>,
     /// Conditions of its prompts; an empty one is a prompt without condition.
     prompts: Vec<String>,
+    /// Its ranges, each maybe with a condition.
+    ranges: Vec<String>,
 }
 
 /// Folders that have no Kconfig files of an x86 kernel.
@@ -45,9 +47,8 @@ impl Symbols {
             .filter_map(|option| option.strip_prefix("CONFIG_"))
             .collect();
         let mut symbols = Self::default();
-        walk(source, source, &mut |text| {
-            read(text, &wanted, &mut symbols.0)
-        })?;
+        let around = &mut Vec::new();
+        include(source, "Kconfig", &wanted, around, &mut symbols.0, &[])?;
         Ok(symbols)
     }
 
@@ -90,7 +91,8 @@ impl Symbol {
         needs.sort_unstable();
         needs.dedup();
         let mut values = BTreeMap::new();
-        for name in needs.iter().flat_map(|need| names(need)) {
+        let ranges = self.ranges.iter().map(String::as_str);
+        for name in needs.iter().copied().chain(ranges).flat_map(names) {
             let value = config.value(&format!("CONFIG_{name}")).unwrap_or("n");
             values.insert(name, value);
         }
@@ -98,11 +100,13 @@ impl Symbol {
             .into_iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        let free = if self.prompts.is_empty() {
-            "; it has no prompt: only other options can select it"
-        } else {
-            ""
-        };
+        let mut free = String::new();
+        if !self.ranges.is_empty() {
+            free = format!("; its range: {}", self.ranges.join(", "));
+        }
+        if self.prompts.is_empty() {
+            free.push_str("; it has no prompt: only other options can select it");
+        }
         match needs.as_slice() {
             [] => format!(" (it has no dependencies{free})"),
             needs => format!(
@@ -141,10 +145,55 @@ fn walk(root: &Path, folder: &Path, read: &mut dyn FnMut(&str)) -> Result<(), Ca
     Ok(())
 }
 
-/// Reads one file, adding what it says of the `wanted` options.
-fn read(text: &str, wanted: &BTreeSet<&str>, symbols: &mut BTreeMap<String, Symbol>) {
-    // Conditions of the blocks around: `if` has one, `menu` and `choice` several.
-    let mut around: Vec<Vec<String>> = Vec::new();
+/// Reads one file and those that it includes, within the conditions of the blocks
+/// around: `if` has one, `menu` and `choice` several.
+fn include(
+    source: &Path,
+    name: &str,
+    wanted: &BTreeSet<&str>,
+    around: &mut Vec<Vec<String>>,
+    symbols: &mut BTreeMap<String, Symbol>,
+    trail: &[String],
+) -> Result<(), CacheError> {
+    let path = source.join(name);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(CacheError::io("read", path, error)),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    read(
+        &text,
+        wanted,
+        around,
+        symbols,
+        &mut |name, around, symbols| {
+            let name = name
+                .replace("$(SRCARCH)", "x86")
+                .replace("$(HEADER_ARCH)", "x86");
+            if trail.contains(&name) {
+                // Files that include each other in a circle.
+                return Ok(());
+            }
+            let mut trail = trail.to_vec();
+            trail.push(name.clone());
+            include(source, &name, wanted, around, symbols, &trail)
+        },
+    )
+}
+
+/// What is done with a file that another one includes.
+type Include<'a> = dyn FnMut(&str, &mut Vec<Vec<String>>, &mut BTreeMap<String, Symbol>) -> Result<(), CacheError>
+    + 'a;
+
+/// Reads one file's text, adding what it says of the `wanted` options.
+fn read(
+    text: &str,
+    wanted: &BTreeSet<&str>,
+    around: &mut Vec<Vec<String>>,
+    symbols: &mut BTreeMap<String, Symbol>,
+    include: &mut Include<'_>,
+) -> Result<(), CacheError> {
     let mut current: Option<String> = None;
     let mut block_attributes = false;
     let mut in_help = false;
@@ -188,9 +237,20 @@ fn read(text: &str, wanted: &BTreeSet<&str>, symbols: &mut BTreeMap<String, Symb
                 block_attributes = false;
                 around.pop();
             }
-            "source" | "comment" | "mainmenu" => {
+            "source" => {
                 current = None;
                 block_attributes = false;
+                include(rest.trim_matches('"'), around, symbols)?;
+            }
+            "comment" | "mainmenu" => {
+                current = None;
+                block_attributes = false;
+            }
+            "range" => {
+                if let Some(name) = &current {
+                    let symbol = symbols.entry(name.clone()).or_default();
+                    symbol.ranges.push(rest.to_owned());
+                }
             }
             "help" | "---help---" => in_help = true,
             "depends" => {
@@ -217,6 +277,7 @@ fn read(text: &str, wanted: &BTreeSet<&str>, symbols: &mut BTreeMap<String, Symb
             _ => {}
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -225,7 +286,14 @@ mod tests {
 
     fn explain(text: &str, name: &str, config: &str) -> String {
         let mut symbols = BTreeMap::new();
-        read(text, &BTreeSet::from([name]), &mut symbols);
+        read(
+            text,
+            &BTreeSet::from([name]),
+            &mut Vec::new(),
+            &mut symbols,
+            &mut |_, _, _| Ok(()),
+        )
+        .unwrap();
         symbols[name].explain(&Config::parse(config))
     }
 
@@ -250,7 +318,39 @@ endif
 endmenu
 config HIDDEN
 \tbool
+
+config COUNT
+\tint \"Count\"
+\trange 2 MANY if MMU
+\tdepends on MMU
 ";
+
+    #[test]
+    fn conditions_of_including_files_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "Kconfig",
+            "if OUTER\nsource \"arch/$(SRCARCH)/Kconfig\"\nendif\n",
+        );
+        // A loop ends as well.
+        write(
+            "arch/x86/Kconfig",
+            "config INNER\n\tbool \"x\"\nsource \"arch/x86/Kconfig\"\nsource \"none\"\n",
+        );
+        let symbols = Symbols::find(folder.path(), ["CONFIG_INNER"].into_iter()).unwrap();
+        assert_eq!(
+            symbols
+                .get("CONFIG_INNER")
+                .unwrap()
+                .explain(&Config::default()),
+            " (its dependencies: OUTER; here OUTER=n)"
+        );
+    }
 
     #[test]
     fn dependencies_are_told_with_their_values() {
@@ -270,6 +370,10 @@ config HIDDEN
         assert_eq!(
             explain(TEXT, "HIDDEN", ""),
             " (it has no dependencies; it has no prompt: only other options can select it)"
+        );
+        assert_eq!(
+            explain(TEXT, "COUNT", "CONFIG_MANY=512\nCONFIG_MMU=y\n"),
+            " (its dependencies: MMU; here MANY=512, MMU=y; its range: 2 MANY if MMU)"
         );
     }
 }
