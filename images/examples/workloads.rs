@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p numalab-images --example workloads -- FOLDER WORKLOAD SEED` leaves the
 //! initramfs and the plan's pages in FOLDER and prints the options by which QEMU passes
-//! them. The guest is one of two nodes with a CPU and 256 MiB each, for `everything` 384 MiB:
+//! them; `with-plan.cpio`, beside them, is an initramfs that carries the plan itself. The guest is one of two nodes with a CPU and 256 MiB each, for `everything` 384 MiB:
 //! the kernel turns huge pages off where there are less than 512 MiB.
 //!
 //! The workloads are small known cases: what each makes the kernel count is known from
@@ -29,7 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Utf8PathBuf::from(folder);
     let image = numalab_images::ensure(&folder)?;
     println!("-initrd {}", image.path);
-    for (index, page) in pages::encode(&plan)?.iter().enumerate() {
+    let pages = pages::encode(&plan)?;
+    let carried = numalab_images::initramfs_with_plan(&pages);
+    fs::write(folder.join("with-plan.cpio"), carried)?;
+    for (index, page) in pages.iter().enumerate() {
         let path = folder.join(format!("page-{index}"));
         fs::write(&path, page)?;
         println!("-fw_cfg name={},file={path}", pages::name(index));
@@ -37,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "one-node-cpuset",
     "two-node-cpuset",
     "unpinned-sibling",
@@ -47,6 +50,8 @@ const NAMES: [&str; 10] = [
     "everything",
     "version-1",
     "gives-up",
+    "absent-node",
+    "absent-policy",
     "nothing",
 ];
 
@@ -68,6 +73,8 @@ fn plan(workload: &str, seed: u64) -> Option<Plan> {
             settings: vec![set(Knob::NumaBalancing, 0)],
             ..vmas(seed, 4)
         },
+        "absent-node" => resident(seed, pinned("0,5"), 1, None),
+        "absent-policy" => resident(seed, None, 1, Some(bind(5))),
         "nothing" => empty(seed),
         _ => return None,
     })

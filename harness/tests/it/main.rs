@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cli;
+mod documents;
+mod limits;
 mod machine;
-mod transcripts;

@@ -77,7 +77,7 @@ pub(crate) fn write(path: &str, value: &str) -> Result<(), FileError> {
     }
     .map_err(|cause| FileError::Write {
         path: path.into(),
-        value: value.into(),
+        value: value.trim_end().into(),
         cause,
     })
 }

@@ -98,9 +98,10 @@ pub enum Knob {
 pub struct Cgroup {
     /// Path below the hierarchy's root, such as `a` or `a/b`.
     pub path: String,
-    /// `cpuset.mems` in list format; `None` leaves it as it is.
+    /// `cpuset.mems` in list format; `None` leaves it as it is, or makes a new cpuset of
+    /// version 1, which would be empty, equal to its parent.
     pub mems: Option<String>,
-    /// `cpuset.cpus` in list format; `None` leaves it as it is.
+    /// `cpuset.cpus`, likewise.
     pub cpus: Option<String>,
 }
 
@@ -209,7 +210,8 @@ pub enum Command {
         /// The new protection.
         access: Access,
     },
-    /// Task: read and write one byte of each page of a region, over and over.
+    /// Task: write and read back one byte of each page of a region, over and over; only
+    /// read it where the region's protection allows no more.
     Touch {
         /// The region's name.
         region: String,
@@ -301,9 +303,12 @@ pub struct Region {
 pub enum PageKind {
     /// Base pages (`MADV_NOHUGEPAGE`).
     Base,
-    /// Transparent huge pages (`MADV_HUGEPAGE`).
+    /// Transparent huge pages (`MADV_HUGEPAGE`). A region that is populated and is not
+    /// wholly made of them is an error. Linux turns them off in a guest of less than
+    /// 512 MiB (`hugepage_init`).
     TransparentHuge,
-    /// hugetlb pages of 2 MiB (`MAP_HUGETLB`).
+    /// hugetlb pages of 2 MiB (`MAP_HUGETLB`), added to the kernel's pool on the node that
+    /// the region is populated on, or else on the task's own.
     Hugetlb,
 }
 

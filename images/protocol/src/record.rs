@@ -31,8 +31,10 @@ pub enum Record {
     Start {
         /// The plan's seed.
         seed: u64,
-        /// What the guest found, before any knob was written: `nodes`, `cpus`,
-        /// `node0.cpus`, `node0.memory-kib`, `node0.distance.1`, `numa_balancing`, ...
+        /// What the guest found, before any knob was written: the counts `nodes`, `cpus`,
+        /// `node0.cpus`; `node0.memory-kib`, `node0.distance.1`; `numa_balancing`, and
+        /// `thp` as [`crate::procfs::thp_enabled`] gives it, each absent where the kernel
+        /// has no such file.
         facts: Values,
         /// Guest time since boot.
         uptime_ns: u64,
