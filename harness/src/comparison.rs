@@ -104,6 +104,7 @@ pub async fn run(
         mode: stand.mode_name().to_owned(),
         accelerator: stand.accelerator_name(),
         qemu: stand.qemu_version(),
+        image: stand.image_digest().to_owned(),
         repeat,
         exit_code,
     };

@@ -126,6 +126,8 @@ pub struct ComparisonReport {
     pub accelerator: String,
     /// QEMU's version.
     pub qemu: String,
+    /// SHA-256 of the initramfs.
+    pub image: String,
     /// The command that repeats the comparison.
     pub repeat: String,
     /// The exit code.
@@ -161,9 +163,14 @@ impl KernelId {
             "{} ({}, image {})",
             self.name,
             self.release,
-            &self.digest[..8.min(self.digest.len())]
+            short(&self.digest)
         )
     }
+}
+
+/// The beginning of a digest, enough to tell it from others.
+pub fn short(digest: &str) -> &str {
+    digest.get(..8).unwrap_or(digest)
 }
 
 impl RunReport {

@@ -139,6 +139,11 @@ impl Stand {
         self.accelerator.to_string()
     }
 
+    /// SHA-256 of the initramfs.
+    pub fn image_digest(&self) -> &str {
+        &self.checked.image.digest
+    }
+
     /// QEMU's version.
     pub fn qemu_version(&self) -> String {
         self.checked.qemu.version().to_string()

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::KernelCommand;
 use super::{Failure, print};
 use crate::lab::{Lab, LabError, Limits};
+use crate::report::short;
 use crate::report::text::sentence;
 use crate::ui::Ui;
 
@@ -41,10 +42,10 @@ pub(super) async fn kernel(
             kernel => kernel?.id,
         };
         text.push_str(&format!(
-            "{}: {} {}\n  {}\n",
+            "{}: {}, image {}\n  {}\n",
             kernel.name,
             kernel.release,
-            &kernel.digest[..16],
+            short(&kernel.digest),
             kernel.path
         ));
         built.push(kernel);

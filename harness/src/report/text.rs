@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Compared, ComparisonReport, RunReport};
+use super::{Compared, ComparisonReport, RunReport, short};
 use crate::compare::Word;
 use crate::machine::escape::escape;
 use crate::verdict::{Checked, Verdict};
@@ -43,8 +43,11 @@ fn lines(table: &Table) -> String {
     text
 }
 
-fn platform(mode: &str, accelerator: &str, qemu: &str) -> String {
-    format!("{mode} mode, {accelerator}, QEMU {qemu}")
+fn platform(mode: &str, accelerator: &str, qemu: &str, image: &str) -> String {
+    format!(
+        "{mode} mode, {accelerator}, QEMU {qemu}, guest image {}",
+        short(image)
+    )
 }
 
 /// Runs of one or more scenarios on one kernel.
@@ -58,7 +61,12 @@ pub fn runs(reports: &[RunReport]) -> String {
         text,
         "{}: {}",
         inputs.kernel.shown(),
-        platform(&inputs.mode, &inputs.accelerator, &inputs.qemu)
+        platform(
+            &inputs.mode,
+            &inputs.accelerator,
+            &inputs.qemu,
+            &inputs.image
+        )
     );
     text.push('\n');
     let mut table = table(["", "seed", "seen", "wanted"]);
@@ -143,7 +151,12 @@ pub fn comparison(report: &ComparisonReport) -> String {
         return text;
     }
     let seeds: Vec<String> = report.seeds.iter().map(ToString::to_string).collect();
-    let platform = platform(&report.mode, &report.accelerator, &report.qemu);
+    let platform = platform(
+        &report.mode,
+        &report.accelerator,
+        &report.qemu,
+        &report.image,
+    );
     let _ = writeln!(text, "{platform}, seeds {}\n", seeds.join(" "));
     let mut table = table(["", &report.base.name, &report.patched_name, ""]);
     for compared in &report.scenarios {
