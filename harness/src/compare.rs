@@ -44,26 +44,31 @@ impl fmt::Display for Word {
 /// What one kernel did in all repetitions of one scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side<'a> {
-    /// Every repetition was judged so.
+    /// Every repetition was clean and judged so.
     Unanimous(Verdict),
+    /// Every repetition was clean, and they were judged differently.
+    Split,
     /// Every repetition shows something that is the kernel's doing and must not be.
     Unclean(&'a str),
-    /// The repetitions differ.
-    Split,
+    /// Some repetitions were not clean, or it is not certain that it is the kernel's doing.
+    Doubtful,
 }
 
 impl Side<'_> {
     /// Sums up repetitions.
     pub fn of(judgements: &[Judgement]) -> Side<'_> {
         let Some(first) = judgements.first() else {
-            return Side::Split;
+            return Side::Doubtful;
         };
         let certain = |judgement: &Judgement| judgement.unclean.as_ref().is_some_and(|u| u.certain);
         if judgements.iter().all(certain) {
             return Side::Unclean(first.unclean.as_ref().map_or("", |unclean| &unclean.what));
         }
-        if judgements.iter().any(certain) {
-            return Side::Split;
+        if judgements
+            .iter()
+            .any(|judgement| judgement.unclean.is_some())
+        {
+            return Side::Doubtful;
         }
         if judgements
             .iter()
@@ -84,8 +89,9 @@ pub fn word(base: Side<'_>, patched: Side<'_>) -> Word {
         (Side::Unanimous(Pass), Side::Unanimous(Fail)) => Word::Broken,
         (Side::Unanimous(Fail), Side::Unanimous(Pass)) => Word::Fixed,
         (Side::Unanimous(Fail), Side::Unanimous(Fail)) => Word::StillFailing,
-        // The base is fine, and only the patched kernel crashes, hangs or warns.
-        (Side::Unanimous(Pass | Fail), Side::Unclean(_)) => Word::Broken,
+        // The base boots and stays clean, and only the patched kernel crashes, hangs or
+        // warns: that decides before any counter is looked at.
+        (Side::Unanimous(_) | Side::Split, Side::Unclean(_)) => Word::Broken,
         _ => Word::Unclear,
     }
 }
@@ -130,20 +136,20 @@ mod tests {
             Side::Unanimous(Verdict::Pass)
         );
         assert_eq!(Side::of(&[pass.clone(), fail]), Side::Split);
-        assert_eq!(Side::of(&[]), Side::Split);
+        assert_eq!(Side::of(&[]), Side::Doubtful);
         let warned = judged(Verdict::Inconclusive, Some(true));
         assert_eq!(
             Side::of(&[warned.clone(), warned.clone()]),
             Side::Unclean("a WARNING")
         );
-        assert_eq!(Side::of(&[warned, pass]), Side::Split);
+        assert_eq!(Side::of(&[warned, pass]), Side::Doubtful);
         let stuck = judged(Verdict::Inconclusive, Some(false));
-        assert_eq!(Side::of(&[stuck]), Side::Unanimous(Verdict::Inconclusive));
+        assert_eq!(Side::of(&[stuck]), Side::Doubtful);
     }
 
     #[test]
     fn words_follow_the_table() {
-        use Side::{Split, Unanimous, Unclean};
+        use Side::{Doubtful, Split, Unanimous, Unclean};
         use Verdict::{Fail, Inconclusive, Pass};
         let table = [
             (Unanimous(Pass), Unanimous(Pass), Word::Holds),
@@ -157,7 +163,10 @@ mod tests {
             (Unanimous(Fail), Unclean("x"), Word::Broken),
             (Unclean("x"), Unclean("x"), Word::Unclear),
             (Unclean("x"), Unanimous(Pass), Word::Unclear),
-            (Unanimous(Inconclusive), Unclean("x"), Word::Unclear),
+            (Unanimous(Inconclusive), Unclean("x"), Word::Broken),
+            (Split, Unclean("x"), Word::Broken),
+            (Doubtful, Unclean("x"), Word::Unclear),
+            (Unanimous(Pass), Doubtful, Word::Unclear),
         ];
         for (base, patched, expected) in table {
             assert_eq!(word(base, patched), expected, "{base:?} -> {patched:?}");

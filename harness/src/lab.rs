@@ -76,6 +76,9 @@ pub enum LabError {
         /// The path.
         path: std::path::PathBuf,
     },
+    /// A base without a kernel.
+    #[error("NUMALAB_BASE is set and NUMALAB_KERNEL is not: which kernel is to be compared?")]
+    BaseAlone,
     /// A signal came.
     #[error("interrupted")]
     Interrupted,
@@ -85,7 +88,10 @@ impl LabError {
     /// Whether what the user wrote is wrong, and not this machine.
     pub fn is_input(&self) -> bool {
         match self {
-            LabError::Project(_) | LabError::Mode(_) | LabError::Machine(_) => true,
+            LabError::Project(_)
+            | LabError::Mode(_)
+            | LabError::Machine(_)
+            | LabError::BaseAlone => true,
             LabError::Kernel(error) => error.class() == Class::Input,
             _ => false,
         }
@@ -138,11 +144,19 @@ pub struct OwnKernels {
 
 impl OwnKernels {
     /// The kernels that the environment names.
-    pub fn from_environment() -> Option<OwnKernels> {
+    ///
+    /// # Errors
+    /// `NUMALAB_BASE` is set and `NUMALAB_KERNEL` is not: there is nothing to compare.
+    pub fn from_environment() -> Result<Option<OwnKernels>, LabError> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let kernel = variable("NUMALAB_KERNEL")?;
-        let base = variable("NUMALAB_BASE").unwrap_or_else(|| "linux-6.12".into());
-        Some(OwnKernels { base, kernel })
+        match (variable("NUMALAB_BASE"), variable("NUMALAB_KERNEL")) {
+            (base, Some(kernel)) => {
+                let base = base.unwrap_or_else(|| "linux-6.12".into());
+                Ok(Some(OwnKernels { base, kernel }))
+            }
+            (Some(_), None) => Err(LabError::BaseAlone),
+            (None, None) => Ok(None),
+        }
     }
 }
 
@@ -168,6 +182,9 @@ impl Lab {
     /// It means none.
     pub fn wanted(&self, word: &str) -> Result<Wanted, LabError> {
         let here = std::env::current_dir().map_err(LabError::file("find", ".".into()))?;
+        // A test runner starts tests in their crate's folder; the user's words are relative
+        // to where the runner was started, which is the workspace.
+        let here = std::env::var_os("NEXTEST_WORKSPACE_ROOT").map_or(here, Into::into);
         Ok(self.catalog.resolve(word, &here)?)
     }
 
@@ -177,7 +194,7 @@ impl Lab {
     /// # Errors
     /// A word or a definition is wrong.
     pub fn kernels_of_tests(&self) -> Result<Vec<Wanted>, LabError> {
-        if let Some(own) = OwnKernels::from_environment() {
+        if let Some(own) = OwnKernels::from_environment()? {
             return Ok(vec![self.wanted(&own.base)?, self.wanted(&own.kernel)?]);
         }
         let names = self
@@ -226,6 +243,7 @@ impl Lab {
         let provenance = kernel.manifest.built.as_ref();
         let id = KernelId {
             name: kernel.name.clone(),
+            word: wanted.word.clone(),
             release: kernel.release.clone(),
             source: provenance.map(|built| built.source.version.clone()),
             digest: kernel.image_digest.to_string(),

@@ -2,11 +2,16 @@
 //!
 //! A value that was not recorded is missing, with the reason, and never zero.
 
+mod course;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
+use numalab_protocol::plan::Plan;
 use numalab_protocol::record::{Edge, ExitStatus, Record, TaskState, Values};
 
-use crate::scenario::{Subject, Unit};
+use crate::scenario::{Bound, Claim, Subject, Unit};
 
 /// What the records of one run say.
 #[derive(Debug, Clone, Default)]
@@ -85,8 +90,17 @@ fn difference(begin: &Values, end: &Values) -> Values {
 }
 
 impl Observations {
-    /// Gathers what the records say.
-    pub fn new(records: &[Record]) -> Observations {
+    /// Gathers what the records of a run of `plan` say. Records that are not of such a run
+    /// are trouble.
+    pub fn new(plan: &Plan, records: &[Record]) -> Observations {
+        let mut seen = Observations::gather(records);
+        if let Some(strange) = course::strange(plan, records) {
+            seen.trouble.get_or_insert(strange);
+        }
+        seen
+    }
+
+    fn gather(records: &[Record]) -> Observations {
         let mut seen = Observations::default();
         let mut began = None;
         for record in records {
@@ -171,12 +185,13 @@ impl Observations {
         seen
     }
 
-    /// The value of a subject.
+    /// The value of a claim's subject. A share is rounded away from what its bound demands:
+    /// 94.9 % are not 95, and 0.1 % is not 0.
     ///
     /// # Errors
     /// It was not recorded, or this kernel has no such counter.
-    pub fn value(&self, subject: &Subject) -> Result<i64, Missing> {
-        match subject {
+    pub fn value(&self, claim: &Claim) -> Result<i64, Missing> {
+        match &claim.subject {
             Subject::Counter { measure, name } => {
                 let (begin, end) = self.measure(measure)?.edges(measure)?;
                 change(&begin.vmstat, &end.vmstat, name, "/proc/vmstat")
@@ -210,10 +225,15 @@ impl Observations {
             }
             Subject::Probe { task, region, unit } => {
                 let (faults, pages_per_vma) = find(&self.probes, task, region, "probed")?;
-                let faulted = faults.iter().filter(|faults| **faults > 0).count() as u64;
-                let pages: u64 = faults.iter().sum();
                 let vmas = faults.len() as u64;
-                share(*unit, (faulted, vmas), (pages, vmas * pages_per_vma))
+                let faulted = faults.iter().filter(|faults| **faults > 0).count() as u64;
+                let pages = sum(faults.iter().copied())?;
+                let all = vmas.checked_mul(*pages_per_vma).ok_or_else(out_of_range)?;
+                let (part, all) = match unit {
+                    Unit::Vmas | Unit::PercentOfVmas => (faulted, vmas),
+                    Unit::Pages | Unit::PercentOfPages => (pages, all),
+                };
+                share(*unit, part, all, claim.bound)
             }
             Subject::Placement {
                 task,
@@ -225,8 +245,8 @@ impl Observations {
                 let on_node = nodes.get(*node as usize).copied();
                 let on_node =
                     on_node.ok_or_else(|| Missing(format!("the guest has no node {node}")))?;
-                let all = nodes.iter().sum::<u64>() + absent;
-                share(*unit, (0, 0), (on_node, all))
+                let all = sum(nodes.iter().copied().chain([*absent]))?;
+                share(*unit, on_node, all, claim.bound)
             }
             Subject::ExitStatus { task } => match self.exits.get(task) {
                 Some(ExitStatus::Code(code)) => Ok(i64::from(*code)),
@@ -283,132 +303,34 @@ fn find<'a, T>(
         .ok_or_else(|| Missing(format!("region {region} of task {task} was not {what}")))
 }
 
-fn share(unit: Unit, vmas: (u64, u64), pages: (u64, u64)) -> Result<i64, Missing> {
-    let percent = |(part, all): (u64, u64)| {
-        // Rounded down: 94.9 % are not 95 %.
-        (part * 100)
-            .checked_div(all)
-            .ok_or_else(|| Missing("the region has no page".into()))
-    };
-    let value = match unit {
-        Unit::Vmas => vmas.0,
-        Unit::Pages => pages.0,
-        Unit::PercentOfVmas => percent(vmas)?,
-        Unit::PercentOfPages => percent(pages)?,
-    };
-    i64::try_from(value).map_err(|_| Missing(format!("{value} is out of range")))
+fn out_of_range() -> Missing {
+    Missing("the guest's numbers are out of range".into())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// The guest's numbers are not trusted: they may be anything.
+fn sum(mut numbers: impl Iterator<Item = u64>) -> Result<u64, Missing> {
+    numbers
+        .try_fold(0_u64, u64::checked_add)
+        .ok_or_else(out_of_range)
+}
 
-    fn reading(edge: Edge, vmstat: &[(&str, i64)], seq: i64) -> Record {
-        let values = |pairs: &[(&str, i64)]| {
-            pairs
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), *value))
-                .collect::<Values>()
-        };
-        let state = TaskState {
-            sched: values(&[("numa_scan_seq", seq)]),
-            memory_stat: Values::new(),
-            stat: Values::new(),
-        };
-        Record::Snapshot {
-            measure: "m".into(),
-            edge,
-            uptime_ns: 0,
-            vmstat: values(vmstat),
-            tasks: [("t".to_owned(), state)].into(),
+fn share(unit: Unit, part: u64, all: u64, bound: Bound) -> Result<i64, Missing> {
+    let value = match unit {
+        Unit::Vmas | Unit::Pages => part,
+        Unit::PercentOfVmas | Unit::PercentOfPages => {
+            if all == 0 {
+                return Err(Missing("the region has no page".into()));
+            }
+            let hundredfold = part.checked_mul(100).ok_or_else(out_of_range)?;
+            let (down, up) = (hundredfold / all, hundredfold.div_ceil(all));
+            match bound {
+                Bound::AtLeast(_) => down,
+                Bound::AtMost(_) => up,
+                // A share between two whole numbers equals neither.
+                Bound::Equals(bound) if i64::try_from(down) == Ok(bound) => up,
+                Bound::Equals(_) => down,
+            }
         }
-    }
-
-    fn counter(name: &str) -> Subject {
-        Subject::Counter {
-            measure: "m".into(),
-            name: name.into(),
-        }
-    }
-
-    #[test]
-    fn a_counter_is_the_difference_of_two_readings() {
-        let seen = Observations::new(&[
-            reading(Edge::Begin, &[("numa_pte_updates", 7)], 2),
-            reading(Edge::End, &[("numa_pte_updates", 8232)], 9),
-        ]);
-        assert_eq!(seen.value(&counter("numa_pte_updates")), Ok(8225));
-        let name = "numa_scan_seq".to_owned();
-        let (measure, task) = ("m".to_owned(), "t".to_owned());
-        let sched = Subject::Sched {
-            measure: measure.clone(),
-            task: task.clone(),
-            name: name.clone(),
-        };
-        assert_eq!(seen.value(&sched), Ok(9));
-        assert_eq!(
-            seen.value(&Subject::SchedChange {
-                measure,
-                task,
-                name
-            }),
-            Ok(7)
-        );
-    }
-
-    #[test]
-    fn what_was_not_recorded_is_missing_and_not_zero() {
-        let seen = Observations::new(&[reading(Edge::Begin, &[("numa_pte_updates", 7)], 2)]);
-        let unfinished = seen.value(&counter("numa_pte_updates")).unwrap_err();
-        assert_eq!(unfinished.to_string(), "measurement m was not finished");
-
-        let both = [
-            reading(Edge::Begin, &[("pgfault", 7)], 2),
-            reading(Edge::End, &[("pgfault", 7)], 2),
-        ];
-        let missing = Observations::new(&both)
-            .value(&counter("numa_pte_updates"))
-            .unwrap_err();
-        assert_eq!(
-            missing.to_string(),
-            "this kernel does not show numa_pte_updates in /proc/vmstat"
-        );
-    }
-
-    #[test]
-    fn a_share_is_rounded_down() {
-        let mut faults = vec![4; 121];
-        faults.extend([0; 7]);
-        let seen = Observations::new(&[Record::Probe {
-            step: 0,
-            task: "t".into(),
-            region: "late".into(),
-            pages_per_vma: 4,
-            faults,
-        }]);
-        let probe = |unit| {
-            seen.value(&Subject::Probe {
-                task: "t".into(),
-                region: "late".into(),
-                unit,
-            })
-        };
-        assert_eq!(probe(Unit::Vmas), Ok(121));
-        assert_eq!(probe(Unit::Pages), Ok(484));
-        // 121 of 128 are 94.53 %.
-        assert_eq!(probe(Unit::PercentOfVmas), Ok(94));
-    }
-
-    #[test]
-    fn a_signal_is_no_exit_status() {
-        let seen = Observations::new(&[Record::Exited {
-            task: "t".into(),
-            status: ExitStatus::Signal(9),
-        }]);
-        let value = seen.value(&Subject::ExitStatus { task: "t".into() });
-        assert_eq!(
-            value.unwrap_err().to_string(),
-            "task t was ended by signal 9"
-        );
-    }
+    };
+    i64::try_from(value).map_err(|_| out_of_range())
 }

@@ -20,6 +20,7 @@ use crate::ui::Ui;
 pub struct Kept {
     inputs: Inputs,
     scenario: Scenario,
+    plan: serde_json::Value,
     records: Vec<u8>,
 }
 
@@ -50,6 +51,12 @@ pub enum ReplayError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Scenario(#[from] ScenarioError),
+    /// The guest never told anything.
+    #[error("{folder} kept no records: the guest never got as far as telling something")]
+    Silent {
+        /// The folder.
+        folder: Utf8PathBuf,
+    },
     /// A live run.
     #[error("{folder} is a live run: only exact runs can be replayed")]
     Live {
@@ -108,11 +115,19 @@ impl Kept {
                 source,
             }
         })?;
+        let plan =
+            serde_json::from_slice(&read("plan.json")?).map_err(|source| ReplayError::Inputs {
+                folder: folder.clone(),
+                source,
+            })?;
         let text = String::from_utf8_lossy(&read("scenario.yaml")?).into_owned();
         let records = read("records.jsonl")?;
         let scenario = Scenario::parse(&inputs.scenario_file, &text)?;
         if inputs.mode != "exact" {
             return Err(ReplayError::Live { folder });
+        }
+        if records.is_empty() {
+            return Err(ReplayError::Silent { folder });
         }
         let why = match Digest::of_file(inputs.kernel.path.as_std_path()) {
             Err(error) => Some(format!("{}: {error}", inputs.kernel.path)),
@@ -131,27 +146,34 @@ impl Kept {
         Ok(Kept {
             inputs,
             scenario,
+            plan,
             records,
         })
     }
 
-    /// What has changed since, by which other digits are no broken promise.
-    pub fn differences(&self, now: &Inputs) -> Vec<String> {
+    /// What has changed since, by which other digits are no broken promise. `again` is the
+    /// new run's folder.
+    fn changed(&self, again: &Utf8Path, now: &Inputs) -> Vec<String> {
         let then = &self.inputs;
         let pairs = [
             ("QEMU", &then.qemu, &now.qemu),
+            ("the firmware", &then.firmware, &now.firmware),
             ("the guest image", &then.image, &now.image),
-            (
-                "the contract",
-                &then.contract.to_string(),
-                &now.contract.to_string(),
-            ),
+            ("numalab", &then.numalab, &now.numalab),
         ];
-        pairs
+        let mut changed: Vec<String> = pairs
             .into_iter()
             .filter(|(_, then, now)| then != now)
             .map(|(what, then, now)| format!("{what} was {then} and is {now}"))
-            .collect()
+            .collect();
+        // What the scenario's text means may have changed, or the machine was another one.
+        let plan = std::fs::read(again.join("plan.json"))
+            .ok()
+            .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+        if plan.as_ref() != Some(&self.plan) {
+            changed.push("the plan made from the kept scenario is another one".into());
+        }
+        changed
     }
 }
 
@@ -179,7 +201,7 @@ pub async fn run(
     let again = stand.run(&request, ui, cancel).await?;
     let path = again.folder.join("records.jsonl");
     let records = std::fs::read(&path).map_err(LabError::file("read", &path))?;
-    let changed = kept.differences(&again.inputs);
+    let changed = kept.changed(&again.folder, &again.inputs);
     Ok((compare(&kept.records, &records), again.folder, changed))
 }
 

@@ -54,6 +54,8 @@ pub struct Inputs {
     pub image: String,
     /// QEMU's version, as it prints it.
     pub qemu: String,
+    /// SHA-256 of the firmware, which runs before the kernel and in guest time.
+    pub firmware: String,
     /// `exact` or `live`.
     pub mode: String,
     /// Exact mode's `-icount shift=`.
@@ -73,8 +75,10 @@ pub struct Inputs {
 /// Which kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelId {
-    /// The word that it was named by.
+    /// How it is called.
     pub name: String,
+    /// The word of a command line that means it.
+    pub word: String,
     /// `uname -r`, from the image.
     pub release: String,
     /// The exact version of the source, if it was built here.
@@ -181,6 +185,7 @@ impl RunReport {
             scenario_file,
             kernel,
             mode,
+            accelerator,
             shift,
             seed,
             append,
@@ -195,11 +200,11 @@ impl RunReport {
         } else {
             scenario_file.as_str()
         };
-        let mut words = vec!["numalab", "run", scenario, "--kernel", &kernel.name];
+        let mut words = vec!["numalab", "run", scenario, "--kernel", &kernel.word];
         let seed = seed.to_string();
         words.extend(["--seed", &seed]);
         if mode != "exact" {
-            words.extend(["--mode", mode]);
+            words.extend(["--mode", mode, "--accel", accelerator]);
         }
         let shift = shift.map(|shift| shift.to_string()).unwrap_or_default();
         if !shift.is_empty() {

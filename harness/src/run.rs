@@ -1,11 +1,13 @@
 //! One scenario on one kernel with one seed: from a plan to a report in a folder.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{io, iter};
 
 use camino::Utf8PathBuf;
 use numalab_kernels::cache::Part;
+use numalab_kernels::digest::{Digest, Digester};
 use numalab_protocol::pages;
 use numalab_protocol::record::Record;
 use tokio_util::sync::CancellationToken;
@@ -62,6 +64,7 @@ impl<'a> Request<'a> {
         let distances = own.distances().map(<[_]>::to_vec);
         let machine = Machine::new(own.nodes().to_vec(), distances, parameters)?;
         let shift = shift.or(scenario.shift).unwrap_or(DEFAULT_SHIFT);
+        Platform::new(Mode::Exact { shift }, Accelerator::Tcg)?;
         Ok(Request {
             scenario,
             machine,
@@ -87,6 +90,7 @@ pub struct Checked {
     live: bool,
     choice: AcceleratorChoice,
     image: numalab_images::Image,
+    firmware: String,
     runs: Utf8PathBuf,
     probes: Utf8PathBuf,
 }
@@ -114,11 +118,13 @@ impl Stand {
         let images = utf8(&lab.cache.part(Part::Images))?;
         let probes = utf8(&lab.cache.part(Part::Tools))?;
         let image = numalab_images::ensure(&images)?;
+        let firmware = firmware(&qemu);
         Ok(Checked {
             qemu,
             live,
             choice,
             image,
+            firmware,
             runs: lab.project.runs(),
             probes,
         })
@@ -156,6 +162,7 @@ impl Stand {
             kernel: request.kernel.clone(),
             image: self.checked.image.digest.clone(),
             qemu: self.checked.qemu.text().to_owned(),
+            firmware: self.checked.firmware.clone(),
             mode: self.mode_name().to_owned(),
             shift: (!self.checked.live).then_some(request.shift),
             accelerator: self.accelerator_name(),
@@ -275,7 +282,8 @@ impl Stand {
         folder: &RunFolder,
     ) -> RunReport {
         let records = outcome.as_ref().map_or(&[][..], |outcome| &outcome.records);
-        let seen = Observations::new(records);
+        let plan = request.scenario.plan(&request.machine, request.seed);
+        let seen = Observations::new(&plan, records);
         let unclean = match &outcome {
             Ok(outcome) => unclean::of_outcome(outcome, self.checked.live),
             Err(error) => Some(Unclean {
@@ -327,6 +335,24 @@ impl Stand {
             folder: folder.path().to_owned(),
         }
     }
+}
+
+/// The digest of the firmware that QEMU loads: it is no part of QEMU's version. Unknown
+/// where distributions keep it somewhere else.
+fn firmware(qemu: &Qemu) -> String {
+    let prefix = qemu.path().ancestors().nth(2).unwrap_or(Path::new("/usr"));
+    let folders = ["share/seabios", "share/qemu"].map(|folder| prefix.join(folder));
+    let mut digester = Digester::new();
+    for name in ["bios-256k.bin", "pvh.bin"] {
+        let found = folders
+            .iter()
+            .find_map(|folder| Digest::of_file(&folder.join(name)).ok());
+        match found {
+            Some(digest) => digester.field(name, digest.to_string()),
+            None => return "unknown".into(),
+        };
+    }
+    digester.finish().to_string()
 }
 
 fn ms(time: Duration) -> u64 {

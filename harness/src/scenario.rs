@@ -7,12 +7,16 @@
 mod claim;
 mod claims;
 mod error;
+mod extent;
+mod knobs;
 mod position;
 mod problems;
 mod quantity;
 mod raw;
+mod regions;
 mod resolve;
 mod steps;
+mod tasks;
 mod vacuity;
 
 use std::collections::BTreeMap;

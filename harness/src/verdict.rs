@@ -69,9 +69,7 @@ pub struct Checked {
 
 impl Checked {
     fn new(claim: &Claim, seen: &Observations) -> Checked {
-        let value = seen
-            .value(&claim.subject)
-            .map_err(|missing| missing.to_string());
+        let value = seen.value(claim).map_err(|missing| missing.to_string());
         Checked {
             claim: claim.clone(),
             value,
@@ -107,7 +105,13 @@ pub fn judge(scenario: &Scenario, seen: &Observations, unclean: Option<Unclean>)
     };
     let guards = check(&scenario.guards);
     let expectations = check(&scenario.expectations);
-    let unclean = unclean.or_else(|| tainted(seen));
+    let unclean = match (unclean, tainted(seen)) {
+        (Some(unclean), Some(tainted)) => Some(Unclean {
+            certain: true,
+            what: format!("{}; {}", unclean.what, tainted.what),
+        }),
+        (unclean, tainted) => unclean.or(tainted),
+    };
     let mut reasons = Vec::new();
 
     let complete = seen.end.is_some_and(|end| end.complete);
@@ -135,6 +139,10 @@ pub fn judge(scenario: &Scenario, seen: &Observations, unclean: Option<Unclean>)
         .filter(|claim| claim.holds().is_none())
         .collect();
     let verdict = if says_nothing {
+        Verdict::Inconclusive
+    } else if !failed.is_empty() && unclean.as_ref().is_some_and(|unclean| !unclean.certain) {
+        // A host that stalls the guest can spoil its numbers as well.
+        reasons.extend(failed.iter().map(ToString::to_string));
         Verdict::Inconclusive
     } else if !failed.is_empty() {
         reasons.extend(

@@ -163,6 +163,7 @@ impl Catalog {
             wanted.name = format!("{}+{stem}", wanted.name);
             // What a kernel with somebody's patch should do is the scenarios' to say.
             wanted.expected.clear();
+            wanted.word = format!("{}+{}", wanted.word, absolute(&path));
             recipe.patches.push(read_patch(path, Direction::Apply)?);
             rest = &rest[count..];
         }
@@ -181,12 +182,17 @@ impl Catalog {
             .extension()
             .is_some_and(|extension| extension == "yaml")
         {
-            return self.wanted(&Definition::read(&path)?);
+            let wanted = self.wanted(&Definition::read(&path)?)?;
+            return Ok(Wanted {
+                word: absolute(&path),
+                ..wanted
+            });
         }
         image::inspect(&path)?;
         let name = file_name(&path);
         Ok(Wanted {
             name,
+            word: absolute(&path),
             origin: Origin::Image(path),
             expected: BTreeMap::new(),
         })
@@ -215,6 +221,7 @@ impl Catalog {
         })?;
         Ok(Wanted {
             name: file_name(&path),
+            word: absolute(&path),
             origin: Origin::Recipe(Recipe {
                 source: Source::Directory(path),
                 patches: Vec::new(),
@@ -314,6 +321,7 @@ impl Catalog {
         }
         Ok(Wanted {
             name: definition.name.clone(),
+            word: definition.name.clone(),
             origin: Origin::Recipe(recipe),
             expected,
         })
@@ -341,6 +349,12 @@ impl Catalog {
             ),
         ))
     }
+}
+
+/// A path that means the same from any folder.
+fn absolute(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute.display().to_string()
 }
 
 fn beside(definition: &Definition, path: &Path) -> PathBuf {

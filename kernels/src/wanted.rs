@@ -13,6 +13,8 @@ use crate::digest::Digest;
 pub struct Wanted {
     /// How it is called in reports and tests.
     pub name: String,
+    /// The word of a command line that means it, from whatever folder.
+    pub word: String,
     /// How to get it.
     pub origin: Origin,
     /// What it is expected to do, by scenario; a scenario not named passes. Only

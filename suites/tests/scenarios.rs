@@ -42,7 +42,7 @@ fn trials() -> miette::Result<Vec<Trial>> {
     let lab = Lab::open()?;
     let scenarios = lab.project.scenarios(&[])?;
     let bench = Arc::new(Bench { lab, scenarios });
-    if let Some(own) = OwnKernels::from_environment() {
+    if let Some(own) = OwnKernels::from_environment()? {
         return own::trials(&bench, &own);
     }
     let mut trials = matrix::trials(&bench)?;

@@ -1,5 +1,7 @@
 //! `numalab run`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use tokio_util::sync::CancellationToken;
 
 use super::args::{ModeName, RunArgs};
@@ -58,17 +60,22 @@ pub(super) async fn run(
     Ok(exit_code(&reports))
 }
 
+/// A scenario's repetitions must agree; one that fails for certain wins over one that gives
+/// no answer.
 fn exit_code(reports: &[RunReport]) -> u8 {
-    let any = |verdict| {
-        reports
-            .iter()
-            .any(|report| report.judgement.verdict == verdict)
-    };
-    if any(Verdict::Fail) {
+    let mut by_scenario: BTreeMap<&str, BTreeSet<Verdict>> = BTreeMap::new();
+    for report in reports {
+        by_scenario
+            .entry(&report.inputs.scenario)
+            .or_default()
+            .insert(report.judgement.verdict);
+    }
+    let all = |verdict| move |seen: &BTreeSet<Verdict>| seen.len() == 1 && seen.contains(&verdict);
+    if by_scenario.values().any(all(Verdict::Fail)) {
         BAD
-    } else if any(Verdict::Inconclusive) || reports.is_empty() {
-        INCONCLUSIVE
-    } else {
+    } else if !reports.is_empty() && by_scenario.values().all(all(Verdict::Pass)) {
         GOOD
+    } else {
+        INCONCLUSIVE
     }
 }

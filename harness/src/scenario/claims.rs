@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::claim::{Bound, Claim, Subject, Unit};
+use super::extent::Extent;
 use super::problems::Problems;
 use super::raw::{RawClaim, RawUnit};
 use super::steps;
@@ -12,6 +13,7 @@ pub(super) fn resolve(
     path: &str,
     raw: &RawClaim,
     steps: &steps::Resolved,
+    extent: Extent,
     problems: &mut Problems,
 ) -> Option<Claim> {
     let before = problems.len();
@@ -38,7 +40,7 @@ pub(super) fn resolve(
             None
         }
     };
-    let subject = claim_subject(path, raw, steps, problems);
+    let subject = claim_subject(path, raw, steps, extent, problems);
     if problems.len() > before {
         return None;
     }
@@ -53,6 +55,7 @@ fn claim_subject(
     path: &str,
     raw: &RawClaim,
     steps: &steps::Resolved,
+    extent: Extent,
     problems: &mut Problems,
 ) -> Option<Subject> {
     let kinds = [
@@ -125,6 +128,13 @@ fn claim_subject(
             let measure = measure?;
             let task = measured_task(path, raw, &measure, steps, problems)?;
             Some(match kind {
+                "memory-stat" if !steps.in_cgroups.contains(&task) => {
+                    problems.add(
+                        path,
+                        format!("task {task:?} is in no control group of its own"),
+                    );
+                    return None;
+                }
                 "memory-stat" => Subject::MemoryStat {
                     measure,
                     task,
@@ -161,6 +171,7 @@ fn claim_subject(
                 problems.add(path, "`placement` needs `node`");
                 return None;
             };
+            extent.node(&format!("{path}.node"), node, problems);
             Some(Subject::Placement {
                 task,
                 region: name,
@@ -176,7 +187,17 @@ fn claim_subject(
             }
             Some(Subject::ExitStatus { task: name })
         }
-        _ => Some(Subject::Fact { name }),
+        _ => {
+            if !is_fact(&name) {
+                problems.add_with_help(
+                    format!("{path}.fact"),
+                    format!("guests tell no fact {name:?}"),
+                    "there are: nodes, cpus, numa_balancing, thp, node0.cpus, \
+                     node0.memory-kib, node0.distance.1",
+                );
+            }
+            Some(Subject::Fact { name })
+        }
     }
 }
 
@@ -261,5 +282,20 @@ fn asked_task(
             problems.unknown(&format!("{path}.{kind}"), &what, region, known);
             None
         }
+    }
+}
+
+/// Whether a guest's start tells something of that name (`images/agent/src/topology.rs`).
+fn is_fact(name: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match name
+        .strip_prefix("node")
+        .and_then(|rest| rest.split_once('.'))
+    {
+        Some((node, what)) => {
+            let distance = what.strip_prefix("distance.").is_some_and(number);
+            number(node) && (matches!(what, "cpus" | "memory-kib") || distance)
+        }
+        None => matches!(name, "nodes" | "cpus" | "numa_balancing" | "thp"),
     }
 }

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8Path;
-use numalab_protocol::list;
-use numalab_protocol::plan::{Cgroup, CgroupVersion, Knob, Policy, PolicyMode, Setting, Task};
+use numalab_protocol::plan::CgroupVersion;
 
 use super::claim::Claim;
 use super::error::{Problem, ScenarioError};
+use super::extent::Extent;
 use super::position::{Index, Place};
 use super::problems::Problems;
-use super::raw::{RawBalancing, RawClaim, RawMachine, RawPolicyMode, RawScenario, RawTask};
-use super::{Scenario, Work, claims, quantity, steps, vacuity};
+use super::raw::{RawClaim, RawMachine, RawScenario};
+use super::{Scenario, Work, claims, knobs, quantity, steps, tasks, vacuity};
 use crate::machine::topology::{Machine, Node};
 
 pub(super) fn resolve(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
@@ -76,7 +76,7 @@ fn scenario(
     raw: RawScenario,
     problems: &mut Problems,
 ) -> Option<Scenario> {
-    let name = name(file, problems);
+    let name = name(file);
     if raw.summary.trim().is_empty() {
         problems.add("summary", "the summary is empty");
     }
@@ -98,59 +98,37 @@ fn scenario(
             CgroupVersion::V2
         }
     };
-    let settings = balancing(&raw.balancing, problems);
+    let settings = knobs::balancing(&raw.balancing, problems);
 
-    let mut cgroups: BTreeMap<String, Cgroup> = BTreeMap::new();
-    for (path, cgroup) in &raw.cgroups {
-        let at = format!("cgroups.{path}");
-        if !path.split('/').all(is_name) {
-            problems.add(
-                &at,
-                format!("{path:?} is no path of names such as a or a/b"),
-            );
-        }
-        check_list(&format!("{at}.mems"), cgroup.mems.as_deref(), problems);
-        check_list(&format!("{at}.cpus"), cgroup.cpus.as_deref(), problems);
-        let cgroup = Cgroup {
-            path: path.clone(),
-            mems: cgroup.mems.clone(),
-            cpus: cgroup.cpus.clone(),
-        };
-        cgroups.insert(path.clone(), cgroup);
-    }
-    for path in cgroups.keys().cloned().collect::<Vec<_>>() {
-        // Parents that are not named are made, without a cpuset of their own.
-        for (end, _) in path.match_indices('/') {
-            let parent = path[..end].to_owned();
-            cgroups.entry(parent.clone()).or_insert(Cgroup {
-                path: parent,
-                mems: None,
-                cpus: None,
-            });
-        }
-    }
-    let mut tasks = BTreeMap::new();
+    let extent = Extent::of(machine.as_ref());
+    let mut cgroups = tasks::cgroups(&raw.cgroups, extent, problems);
+    let mut resolved_tasks = BTreeMap::new();
     for (name, raw) in &raw.tasks {
-        if let Some(task) = task(name, raw, machine.as_ref(), &mut cgroups, problems) {
-            tasks.insert(name.clone(), task);
+        if let Some(task) = tasks::task(name, raw, extent, &mut cgroups, problems) {
+            resolved_tasks.insert(name.clone(), task);
         }
     }
 
-    let resolved = steps::resolve(&raw.steps, &raw.tasks, &cgroups, problems);
+    let resolved = steps::resolve(&raw.steps, &raw.tasks, &cgroups, extent, problems);
     if raw.expect.is_empty() {
         problems.add("expect", "nothing is expected");
     }
     let mut all = |key: &str, raw: &[RawClaim]| -> Vec<Claim> {
         let claims = raw.iter().enumerate().filter_map(|(i, raw)| {
-            claims::resolve(&format!("{key}[{i}]"), raw, &resolved, problems)
+            claims::resolve(&format!("{key}[{i}]"), raw, &resolved, extent, problems)
         });
         claims.collect()
     };
     let guards = all("guards", &raw.guards);
     let expectations = all("expect", &raw.expect);
     if problems.is_empty() {
-        for (i, sentence) in vacuity::uncontrolled(&guards, &expectations) {
+        let uncontrolled = vacuity::uncontrolled(&guards, &expectations);
+        let untouched = vacuity::untouched(&expectations, &resolved.measures);
+        for (i, sentence) in uncontrolled.into_iter().chain(untouched) {
             problems.add(format!("expect[{i}]"), sentence);
+        }
+        if let Some(sentence) = vacuity::without_scan(&guards, &expectations) {
+            problems.add("expect", sentence);
         }
     }
     let work = Work {
@@ -158,7 +136,7 @@ fn scenario(
         settings,
         // Sorted by path, so parents come before children.
         cgroups: cgroups.into_values().collect(),
-        tasks,
+        tasks: resolved_tasks,
         steps: resolved.steps,
     };
     let machine = machine?;
@@ -183,19 +161,25 @@ fn scenario(
     Some(scenario)
 }
 
-fn name(file: &Utf8Path, problems: &mut Problems) -> String {
-    let stem = file.file_stem().unwrap_or_default();
-    let folder = file.parent().and_then(Utf8Path::file_name).unwrap_or("own");
-    for part in [folder, stem] {
-        if !is_name(part) {
-            let message = format!(
-                "a scenario is named after its folder and file, and {part:?} is no name of \
-                 lower-case letters, digits and dashes"
-            );
-            problems.add("", message);
-        }
+/// `suite/scenario`: the names of the folder and the file, made plain where they are not.
+fn name(file: &Utf8Path) -> String {
+    let suite = file
+        .parent()
+        .and_then(Utf8Path::file_name)
+        .unwrap_or_default();
+    let suite = if is_name(suite) { suite } else { "own" };
+    let stem = file.file_stem().unwrap_or_default().to_ascii_lowercase();
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let stem: String = stem
+        .chars()
+        .map(|c| if plain(c) { c } else { '-' })
+        .take(60)
+        .collect();
+    if is_name(&stem) {
+        format!("{suite}/{stem}")
+    } else {
+        format!("{suite}/s{stem}")
     }
-    format!("{folder}/{stem}")
 }
 
 /// Lower-case letters, digits and dashes, a letter first: safe in a path, a test's name and
@@ -253,210 +237,4 @@ fn machine(raw: &RawMachine, problems: &mut Problems) -> Option<Machine> {
     };
     let made = Machine::new(nodes, raw.distances.clone(), raw.kernel_parameters.clone());
     problems.take("machine", made.map_err(|problem| problem.to_string()))
-}
-
-/// The knobs by the names that a scenario uses, with their units.
-const KNOBS: [(&str, Knob); 8] = [
-    ("mode", Knob::NumaBalancing),
-    ("scan-delay", Knob::ScanDelayMs),
-    ("scan-period-min", Knob::ScanPeriodMinMs),
-    ("scan-period-max", Knob::ScanPeriodMaxMs),
-    ("scan-size", Knob::ScanSizeMb),
-    ("hot-threshold", Knob::HotThresholdMs),
-    ("promote-rate-limit", Knob::PromoteRateLimitMbps),
-    ("demotion", Knob::DemotionEnabled),
-];
-
-/// The knob of a name.
-pub(super) fn knob(name: &str) -> Option<Knob> {
-    KNOBS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, knob)| *knob)
-}
-
-/// The names of all knobs.
-pub(super) fn knob_names() -> impl Iterator<Item = &'static str> {
-    KNOBS.iter().map(|(name, _)| *name)
-}
-
-fn balancing(raw: &RawBalancing, problems: &mut Problems) -> Vec<Setting> {
-    let mut time = |key: &str, text: &Option<String>| {
-        let text = text.as_ref()?;
-        let ms = problems.take(&format!("balancing.{key}"), quantity::milliseconds(text))?;
-        i64::try_from(ms).ok()
-    };
-    let delay = time("scan-delay", &raw.scan_delay);
-    let min = time("scan-period-min", &raw.scan_period_min);
-    let max = time("scan-period-max", &raw.scan_period_max);
-    let hot = time("hot-threshold", &raw.hot_threshold);
-    let size = raw.scan_size.as_ref().and_then(|text| {
-        let mib = problems.take("balancing.scan-size", quantity::mebibytes(text))?;
-        i64::try_from(mib).ok()
-    });
-    if let (Some(min), Some(max)) = (min, max)
-        && min > max
-    {
-        problems.add("balancing.scan-period-max", "less than `scan-period-min`");
-    }
-    let values = [
-        (Knob::ScanPeriodMaxMs, max),
-        (Knob::ScanPeriodMinMs, min),
-        (Knob::ScanDelayMs, delay),
-        (Knob::ScanSizeMb, size),
-        (Knob::HotThresholdMs, hot),
-        (Knob::PromoteRateLimitMbps, raw.promote_rate_limit),
-        (Knob::DemotionEnabled, raw.demotion.map(i64::from)),
-        (Knob::NumaBalancing, raw.mode),
-    ];
-    let given = values.into_iter().filter_map(|(knob, value)| {
-        Some(Setting {
-            knob,
-            value: value?,
-        })
-    });
-    given.collect()
-}
-
-// `None` if there is no text, or if it is wrong, which is a problem by itself.
-fn check_list(path: &str, text: Option<&str>, problems: &mut Problems) -> Option<Vec<u32>> {
-    problems.take(path, list::parse(text?).map_err(|error| error.to_string()))
-}
-
-/// A policy of its parts; `path` is that of the task or action.
-pub(super) fn policy(
-    path: &str,
-    mode: Option<RawPolicyMode>,
-    nodes: Option<&str>,
-    balancing: Option<bool>,
-    problems: &mut Problems,
-) -> Option<Policy> {
-    let nodes_path = format!("{path}.policy-nodes");
-    let Some(mode) = mode else {
-        for (key, given) in [
-            ("policy-nodes", nodes.is_some()),
-            ("policy-balancing", balancing.is_some()),
-        ] {
-            if given {
-                problems.add(
-                    format!("{path}.{key}"),
-                    format!("`{key}` goes with `policy`"),
-                );
-            }
-        }
-        return None;
-    };
-    let mode = match mode {
-        RawPolicyMode::Default => PolicyMode::Default,
-        RawPolicyMode::Preferred => PolicyMode::Preferred,
-        RawPolicyMode::Bind => PolicyMode::Bind,
-        RawPolicyMode::Interleave => PolicyMode::Interleave,
-        RawPolicyMode::Local => PolicyMode::Local,
-        RawPolicyMode::PreferredMany => PolicyMode::PreferredMany,
-        RawPolicyMode::WeightedInterleave => PolicyMode::WeightedInterleave,
-    };
-    let nodes = match nodes {
-        None => Vec::new(),
-        Some(text) => check_list(&nodes_path, Some(text), problems)?,
-    };
-    if nodes.iter().any(|node| *node >= 64) {
-        problems.add(&nodes_path, "nodes are numbered 0 to 63");
-    }
-    let takes_none = matches!(mode, PolicyMode::Default | PolicyMode::Local);
-    if takes_none && !nodes.is_empty() {
-        problems.add(&nodes_path, "this policy takes no nodes");
-    } else if !takes_none && nodes.is_empty() {
-        problems.add(format!("{path}.policy"), "this policy needs `policy-nodes`");
-    }
-    Some(Policy {
-        mode,
-        nodes,
-        numa_balancing: balancing.unwrap_or(false),
-    })
-}
-
-fn task(
-    name: &str,
-    raw: &RawTask,
-    machine: Option<&Machine>,
-    cgroups: &mut BTreeMap<String, Cgroup>,
-    problems: &mut Problems,
-) -> Option<Task> {
-    let path = format!("tasks.{name}");
-    if !is_name(name) {
-        problems.add(
-            &path,
-            "a task's name is made of lower-case letters, digits and dashes",
-        );
-    }
-    let cpus = check_list(&format!("{path}.cpus"), raw.cpus.as_deref(), problems);
-    let count = machine.map_or(u32::MAX, Machine::cpus);
-    if let Some(cpu) = cpus.iter().flatten().find(|cpu| **cpu >= count) {
-        problems.add(
-            format!("{path}.cpus"),
-            format!(
-                "the machine has no CPU {cpu}: its CPUs are 0 to {}",
-                count - 1
-            ),
-        );
-    }
-    if cpus.as_ref().is_some_and(Vec::is_empty) {
-        problems.add(format!("{path}.cpus"), "no CPU is named");
-    }
-    let threads = raw.threads.unwrap_or(1);
-    if !(1..=1024).contains(&threads) {
-        problems.add(
-            format!("{path}.threads"),
-            format!("{threads} threads: 1 to 1024"),
-        );
-    }
-    let own = raw.cpuset_mems.is_some() || raw.cpuset_cpus.is_some();
-    check_list(
-        &format!("{path}.cpuset-mems"),
-        raw.cpuset_mems.as_deref(),
-        problems,
-    );
-    check_list(
-        &format!("{path}.cpuset-cpus"),
-        raw.cpuset_cpus.as_deref(),
-        problems,
-    );
-    let cgroup = match (&raw.cgroup, own) {
-        (Some(_), true) => {
-            problems.add(
-                format!("{path}.cgroup"),
-                "a task has either `cgroup`, or a control group of its own by `cpuset-mems` \
-                 and `cpuset-cpus`",
-            );
-            None
-        }
-        (Some(cgroup), false) => {
-            if !cgroups.contains_key(cgroup) {
-                let known = cgroups.keys().map(String::as_str);
-                problems.unknown(&format!("{path}.cgroup"), "control group", cgroup, known);
-            }
-            Some(cgroup.clone())
-        }
-        (None, true) => {
-            if cgroups.contains_key(name) {
-                problems.add(&path, format!("`cgroups` has a group of that name: {name}"));
-            }
-            let cgroup = Cgroup {
-                path: name.to_owned(),
-                mems: raw.cpuset_mems.clone(),
-                cpus: raw.cpuset_cpus.clone(),
-            };
-            cgroups.insert(name.to_owned(), cgroup);
-            Some(name.to_owned())
-        }
-        (None, false) => None,
-    };
-    let nodes = raw.policy_nodes.as_deref();
-    let policy = policy(&path, raw.policy, nodes, raw.policy_balancing, problems);
-    Some(Task {
-        cpus: cpus.unwrap_or_default(),
-        cgroup,
-        threads,
-        policy,
-    })
 }

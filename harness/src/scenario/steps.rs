@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use numalab_protocol::list;
-use numalab_protocol::plan::{
-    Access, Cgroup, Command, Lane, PageKind, Populate, Region, Setting, Sharing, Step, Until,
-};
+use numalab_protocol::plan::{Cgroup, Command, Lane, Populate, Region, Setting, Step};
 
+use super::extent::Extent;
 use super::problems::Problems;
-use super::raw::{RawAccess, RawAction, RawPages, RawStep, RawTask};
-use super::{quantity, resolve};
+use super::raw::{RawAction, RawStep, RawTask};
+use super::regions::{access_of, is_size};
+use super::{knobs, quantity, resolve, tasks};
 
 /// The steps, and what claims may refer to.
 #[derive(Debug, Default)]
@@ -22,6 +21,8 @@ pub(super) struct Resolved {
     pub(super) placements: BTreeSet<(String, String)>,
     /// Tasks that exit with a status.
     pub(super) exits: BTreeSet<String>,
+    /// Tasks in a control group, whose `memory.stat` is read.
+    pub(super) in_cgroups: BTreeSet<String>,
 }
 
 /// The tasks of a measurement.
@@ -31,20 +32,24 @@ pub(super) struct Measured {
     pub(super) acting: BTreeSet<String>,
     /// Those that live during its step.
     pub(super) alive: BTreeSet<String>,
+    /// Those that touch memory in its step.
+    pub(super) touching: BTreeSet<String>,
 }
 
-struct Resolver<'a> {
-    tasks: &'a BTreeMap<String, RawTask>,
-    cgroups: &'a BTreeMap<String, Cgroup>,
-    problems: &'a mut Problems,
-    resolved: Resolved,
-    regions: BTreeMap<(String, String), Region>,
+pub(super) struct Resolver<'a> {
+    pub(super) tasks: &'a BTreeMap<String, RawTask>,
+    pub(super) cgroups: &'a BTreeMap<String, Cgroup>,
+    pub(super) extent: Extent,
+    pub(super) problems: &'a mut Problems,
+    pub(super) resolved: Resolved,
+    pub(super) regions: BTreeMap<(String, String), Region>,
 }
 
 pub(super) fn resolve(
     raw: &[RawStep],
     tasks: &BTreeMap<String, RawTask>,
     cgroups: &BTreeMap<String, Cgroup>,
+    extent: Extent,
     problems: &mut Problems,
 ) -> Resolved {
     if raw.is_empty() {
@@ -54,6 +59,7 @@ pub(super) fn resolve(
     let mut resolver = Resolver {
         tasks,
         cgroups,
+        extent,
         problems,
         resolved,
         regions: BTreeMap::new(),
@@ -72,7 +78,10 @@ pub(super) fn resolve(
             .chain(&step.run)
             .any(|action| action.task.as_deref() == Some(name))
     };
-    for name in tasks.keys() {
+    for (name, task) in tasks {
+        if task.cgroup.is_some() || task.cpuset_mems.is_some() || task.cpuset_cpus.is_some() {
+            resolved.in_cgroups.insert(name.clone());
+        }
         let first = raw.iter().position(|step| used(step, name));
         let last = raw.iter().rposition(|step| used(step, name));
         let (Some(first), Some(last)) = (first, last) else {
@@ -94,12 +103,16 @@ pub(super) fn resolve(
             if first <= i && i <= last {
                 measured.alive.insert(name.clone());
             }
-            if step
-                .run
-                .iter()
-                .any(|action| action.task.as_deref() == Some(name))
-            {
+            let own = || {
+                step.run
+                    .iter()
+                    .filter(|action| action.task.as_ref() == Some(name))
+            };
+            if own().next().is_some() {
                 measured.acting.insert(name.clone());
+            }
+            if own().any(|action| action.touch.is_some()) {
+                measured.touching.insert(name.clone());
             }
         }
     }
@@ -288,6 +301,16 @@ impl Resolver<'_> {
                 let region = self.region(path, verb, task, name)?;
                 let key = (task.to_owned(), region.clone());
                 let probes = verb == "probe";
+                if probes
+                    && self
+                        .regions
+                        .get(&key)
+                        .is_some_and(|r| r.populate == Populate::No)
+                {
+                    let message = "the first touch of a page faults as well: a probe needs a \
+                                   region that was populated";
+                    self.problems.add(format!("{path}.probe"), message);
+                }
                 let asked = &mut self.resolved;
                 let asked = if probes {
                     &mut asked.probes
@@ -306,21 +329,20 @@ impl Resolver<'_> {
             }
             "move-to-cpus" => {
                 let at = format!("{path}.move-to-cpus");
-                let cpus = list::parse(raw.move_to_cpus.as_deref()?).map_err(|e| e.to_string());
-                let cpus = self.problems.take(&at, cpus)?;
-                if cpus.is_empty() {
-                    self.problems.add(at, "no CPU is named");
-                }
+                let cpus = self
+                    .extent
+                    .cpus(&at, raw.move_to_cpus.as_deref()?, self.problems)?;
                 Command::Affinity { cpus }
             }
             "policy" => {
                 let nodes = raw.policy_nodes.as_deref();
                 let balancing = raw.policy_balancing;
-                Command::Policy(resolve::policy(
+                Command::Policy(tasks::policy(
                     path,
                     raw.policy,
                     nodes,
                     balancing,
+                    self.extent,
                     self.problems,
                 )?)
             }
@@ -337,10 +359,10 @@ impl Resolver<'_> {
         match verb {
             "set" => {
                 let name = raw.set.as_deref()?;
-                let Some(knob) = resolve::knob(name) else {
+                let Some(knob) = knobs::knob(name) else {
                     let at = format!("{path}.set");
                     self.problems
-                        .unknown(&at, "knob", name, resolve::knob_names());
+                        .unknown(&at, "knob", name, knobs::knob_names());
                     return None;
                 };
                 let Some(value) = raw.value else {
@@ -361,11 +383,13 @@ impl Resolver<'_> {
                     self.problems
                         .add(path, "`cpuset` needs `mems`, `cpus` or both");
                 }
-                for (key, text) in [("mems", &raw.mems), ("cpus", &raw.cpus)] {
-                    if let Some(text) = text {
-                        let parsed = list::parse(text).map_err(|error| error.to_string());
-                        self.problems.take(&format!("{path}.{key}"), parsed);
-                    }
+                if let Some(text) = &raw.mems {
+                    self.extent
+                        .nodes(&format!("{path}.mems"), text, self.problems);
+                }
+                if let Some(text) = &raw.cpus {
+                    self.extent
+                        .cpus(&format!("{path}.cpus"), text, self.problems);
                 }
                 Some(Command::Cpuset(Cgroup {
                     path: name,
@@ -385,7 +409,13 @@ impl Resolver<'_> {
         Some(Command::Sleep { ms })
     }
 
-    fn region(&mut self, path: &str, verb: &str, task: &str, name: &str) -> Option<String> {
+    pub(super) fn region(
+        &mut self,
+        path: &str,
+        verb: &str,
+        task: &str,
+        name: &str,
+    ) -> Option<String> {
         if self
             .regions
             .contains_key(&(task.to_owned(), name.to_owned()))
@@ -403,149 +433,6 @@ impl Resolver<'_> {
             .unknown(&format!("{path}.{verb}"), &what, name, known);
         None
     }
-
-    fn touch(
-        &mut self,
-        path: &str,
-        task: &str,
-        raw: &RawAction,
-    ) -> Option<(Vec<Command>, Vec<Command>)> {
-        let name = raw.touch.as_deref()?;
-        let mut before = Vec::new();
-        if is_size(name) {
-            let region = self.sized_region(path, name, raw)?;
-            let key = (task.to_owned(), name.to_owned());
-            match self.regions.get(&key) {
-                None => {
-                    self.regions.insert(key, region.clone());
-                    before.push(Command::Map(region));
-                }
-                Some(known) if *known == region => {}
-                Some(_) => self.problems.add(
-                    format!("{path}.touch"),
-                    format!("task {task:?} has another region of {name} already: use `map`"),
-                ),
-            }
-        } else {
-            self.region(path, "touch", task, name)?;
-        }
-        let until = self.until(path, raw)?;
-        Some((
-            before,
-            vec![Command::Touch {
-                region: name.to_owned(),
-                until,
-            }],
-        ))
-    }
-
-    fn until(&mut self, path: &str, raw: &RawAction) -> Option<Until> {
-        match (&raw.r#for, raw.passes, raw.until_scan_seq) {
-            (Some(text), None, None) => {
-                let ms = self
-                    .problems
-                    .take(&format!("{path}.for"), quantity::milliseconds(text))?;
-                Some(Until::Elapsed { ms })
-            }
-            (None, Some(count), None) => Some(Until::Passes { count }),
-            (None, None, Some(at_least)) => {
-                let Some(within) = &raw.within else {
-                    self.problems
-                        .add(path, "`until-scan-seq` needs `within`: no endless wait");
-                    return None;
-                };
-                let at = format!("{path}.within");
-                let within_ms = self.problems.take(&at, quantity::milliseconds(within))?;
-                Some(Until::ScanSeq {
-                    at_least,
-                    within_ms,
-                })
-            }
-            _ => {
-                self.problems.add(
-                    path,
-                    "`touch` needs exactly one of `for`, `passes`, `until-scan-seq`",
-                );
-                None
-            }
-        }
-    }
-
-    fn map(&mut self, path: &str, task: &str, raw: &RawAction) -> Option<Region> {
-        let name = raw.map.clone()?;
-        if !resolve::is_name(&name) {
-            let message = "a region's name is made of lower-case letters, digits and dashes";
-            self.problems.add(format!("{path}.map"), message);
-        }
-        let Some(size) = &raw.size else {
-            self.problems.add(path, "`map` needs a `size`");
-            return None;
-        };
-        let mut region = self.sized_region(path, size, raw)?;
-        region.name.clone_from(&name);
-        region.count = raw.count.unwrap_or(1);
-        if !(1..=65_536).contains(&region.count) {
-            self.problems
-                .add(format!("{path}.count"), "1 to 65536 VMAs");
-        }
-        if let Some(gap) = &raw.gap {
-            region.gap = self
-                .problems
-                .take(&format!("{path}.gap"), quantity::bytes(gap))?;
-            if region.gap == 0 && region.count > 1 {
-                let message = "without a gap the VMAs merge into one";
-                self.problems.add(format!("{path}.gap"), message);
-            }
-        }
-        region.access = raw.access.map_or(Access::ReadWrite, access_of);
-        if raw.populate == Some(false) {
-            if raw.on_node.is_some() {
-                let message = "`on-node` is where pages are populated: not with `populate: false`";
-                self.problems.add(format!("{path}.on-node"), message);
-            }
-            region.populate = Populate::No;
-        }
-        if self
-            .regions
-            .insert((task.to_owned(), name.clone()), region.clone())
-            .is_some()
-        {
-            let message = format!("task {task:?} has a region {name:?} already");
-            self.problems.add(format!("{path}.map"), message);
-        }
-        Some(region)
-    }
-
-    // A populated region of one VMA, named by its size.
-    fn sized_region(&mut self, path: &str, size: &str, raw: &RawAction) -> Option<Region> {
-        let verb = if raw.map.is_some() { "size" } else { "touch" };
-        let bytes = self
-            .problems
-            .take(&format!("{path}.{verb}"), quantity::bytes(size))?;
-        let pages = match raw.pages {
-            None | Some(RawPages::Base) => PageKind::Base,
-            Some(RawPages::TransparentHuge) => PageKind::TransparentHuge,
-            Some(RawPages::Hugetlb) => PageKind::Hugetlb,
-        };
-        if bytes == 0 || (pages != PageKind::Base && bytes % (2 << 20) != 0) {
-            let message = format!("{size} is not a whole number of such pages, and at least one");
-            self.problems.add(format!("{path}.{verb}"), message);
-        }
-        Some(Region {
-            name: size.to_owned(),
-            size: bytes,
-            count: 1,
-            gap: 64 << 10,
-            pages,
-            sharing: if raw.shared == Some(true) {
-                Sharing::Shared
-            } else {
-                Sharing::Private
-            },
-            access: Access::ReadWrite,
-            populate: raw.on_node.map_or(Populate::Yes, Populate::Node),
-        })
-    }
 }
 
 // The actor's lane, made at its first action.
@@ -559,16 +446,4 @@ fn lane<'a>(lanes: &'a mut Vec<Lane>, action: &RawAction) -> &'a mut Vec<Command
         lanes.len() - 1
     });
     &mut lanes[index].commands
-}
-
-fn is_size(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_digit())
-}
-
-fn access_of(raw: RawAccess) -> Access {
-    match raw {
-        RawAccess::ReadWrite => Access::ReadWrite,
-        RawAccess::Read => Access::Read,
-        RawAccess::None => Access::None,
-    }
 }

@@ -211,6 +211,124 @@ fn a_claim_that_an_idle_task_satisfies_needs_a_control() {
     assert!(parse(&active.replace("guards:\n  []", "guards: []")).is_ok());
 }
 
+/// A scenario whose subject is `t`, with a control measured before it.
+#[track_caller]
+fn refused(actions: &str, claims: &str, words: &str) {
+    let text = format!(
+        "summary: s\nmachine: {{ nodes: 2 }}\ntasks: {{ t: {{}} }}\nsteps:\n{actions}\n{claims}\n"
+    );
+    let found = parse(&text).expect_err("it should be refused");
+    assert!(found.contains(words), "{found}");
+}
+
+// Each of these holds on a guest that never scans.
+#[test]
+fn what_an_idle_kernel_gives_is_refused() {
+    let touch = "  - { measure: m, run: [ { task: t, touch: 1MiB, for: 1s } ] }";
+    // Faults of a first touch are no faults of a scan.
+    refused(
+        "  - run: [ { task: t, map: r, size: 16KiB, populate: false }, { task: t, probe: r } ]",
+        "expect:\n  - { probe: r, at-least: 4, because: it is scanned }",
+        "a probe needs a region that was populated",
+    );
+    // These move without a scan.
+    for name in [
+        "counter: numa_local",
+        "counter: pgfault",
+        "sched: nr_switches",
+    ] {
+        refused(
+            touch,
+            &format!("expect:\n  - {{ measure: m, {name}, at-least: 1, because: it moves }}"),
+            "would hold on a kernel that never scans",
+        );
+    }
+    // Moving a cpuset's pages counts as a migration, too.
+    refused(
+        "  - { measure: m, run: [ { task: t, touch: 1MiB, for: 1s }, { task: t, placement: 1MiB } ] }",
+        "guards:\n  - { measure: m, counter: pgmigrate_success, at-least: 1, because: b }\n\
+         expect:\n  - { placement: 1MiB, node: 1, at-least: 9, because: b }",
+        "a guard must demand activity of numa_pages_migrated",
+    );
+    // A subject that does nothing.
+    let control =
+        "guards:\n  - { measure: m, counter: numa_pte_updates, at-least: 9, because: b }\n";
+    refused(
+        &format!("{touch}\n  - {{ measure: idle, run: [ {{ task: t, sleep: 1s }} ] }}"),
+        &format!(
+            "{control}expect:\n  - {{ measure: idle, counter: numa_pte_updates, equals: 0, because: b }}"
+        ),
+        "no task touches memory",
+    );
+    for nothing in ["passes: 0", "for: 0ms"] {
+        let text = format!("  - {{ measure: m, run: [ {{ task: t, touch: 1MiB, {nothing} }} ] }}");
+        let claims = format!("{control}expect:\n  - {{ exit-status: t, equals: 0, because: b }}");
+        refused(&text, &claims, "does nothing");
+    }
+}
+
+#[test]
+fn what_lies_outside_of_the_machine_is_refused() {
+    let table = [
+        (
+            "cpus: \"1\"",
+            "cpus: \"2\"",
+            "the machine has no CPU 2: its CPUs are 0 to 1",
+        ),
+        (
+            "cpuset-mems: \"0\"",
+            "cpuset-mems: \"2\"",
+            "the machine has no node 2",
+        ),
+        (
+            "cpuset-mems: \"0\"",
+            "cpuset-mems: \"\"",
+            "no node is named",
+        ),
+        (
+            "touch: 4MiB",
+            "touch: 4MiB, on-node: 7",
+            "the machine has no node 7",
+        ),
+        (
+            "threads: 2",
+            "policy: bind, policy-nodes: \"5\"",
+            "the machine has no node 5",
+        ),
+        (
+            "measure: control, counter: numa_pte_updates",
+            "measure: control, memory-stat: numa_pte_updates",
+            "in no control group of its own",
+        ),
+        (
+            "measure: control, counter: numa_pte_updates",
+            "fact: node0.cpu",
+            "no fact \"node0.cpu\"",
+        ),
+    ];
+    for (from, to, words) in table {
+        let found = problems(from, to);
+        assert!(found.contains(words), "{from:?} -> {to:?}:\n{found}");
+    }
+}
+
+#[test]
+fn huge_pages_have_a_gap_of_their_own() {
+    let huge = GOOD.replacen("touch: 4MiB", "touch: 4MiB, pages: transparent-huge", 1);
+    let scenario = parse(&huge).unwrap();
+    let plan = serde_json::to_value(scenario.plan(&scenario.machine, 1)).unwrap();
+    let region = &plan["steps"][0]["prepare"][0]["commands"][0]["map"];
+    assert_eq!(region["gap"], 2 << 20);
+}
+
+#[test]
+fn a_file_may_lie_anywhere() {
+    let name = |file: &str| Scenario::parse(Utf8Path::new(file), GOOD).unwrap().name;
+    assert_eq!(name("/tmp/.tmpA1/My Test.v2.yaml"), "own/my-test-v2");
+    assert_eq!(name("2nd.yaml"), "own/s2nd");
+    assert_eq!(name("suites/vma/late.yaml"), "vma/late");
+}
+
 #[test]
 fn every_mistake_is_shown_with_its_line() {
     let text = GOOD.replacen("task: pinned", "task: pinnd", 1);

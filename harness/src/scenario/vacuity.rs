@@ -2,17 +2,100 @@
 //!
 //! An expectation that an idle or unscanned subject would satisfy proves nothing by itself:
 //! it also holds on a guest with balancing switched off. It is accepted only beside a guard
-//! that demands activity of the same quantity in the same run.
+//! that demands activity of the same quantity in the same run, and only of a subject that
+//! touches memory. And where anything but facts of the guest is expected, something must
+//! move that only a scan moves.
+
+use std::collections::BTreeMap;
 
 use super::claim::{Claim, Subject};
+use super::steps::Measured;
 
 /// Counters that move when pages are scanned or migrated: a control for placement.
-const ACTIVITY: [&str; 4] = [
+///
+/// `pgmigrate_success` is none: moving a cpuset's pages counts there as well.
+const ACTIVITY: [&str; 3] = [
     "numa_pte_updates",
     "numa_hint_faults",
     "numa_pages_migrated",
-    "pgmigrate_success",
 ];
+
+/// What only scans, and the faults that they cause, move: values of `/proc/vmstat` and
+/// `memory.stat`, then those of `/proc/PID/sched`.
+const SCAN_DRIVEN: [&str; 9] = [
+    "numa_pte_updates",
+    "numa_huge_pte_updates",
+    "numa_hint_faults",
+    "numa_hint_faults_local",
+    "numa_pages_migrated",
+    "pgpromote_success",
+    "numa_scan_seq",
+    "numa_preferred_nid",
+    "total_numa_faults",
+];
+
+/// The sentence to show if nothing that is claimed needs a scan to have happened.
+pub(super) fn without_scan(guards: &[Claim], expectations: &[Claim]) -> Option<String> {
+    let of_behaviour = |claim: &Claim| {
+        !matches!(
+            claim.subject,
+            Subject::Fact { .. } | Subject::ExitStatus { .. }
+        )
+    };
+    let needs_scan = |claim: &Claim| match &claim.subject {
+        Subject::Probe { .. } => !claim.holds_when_idle(),
+        Subject::Counter { name, .. }
+        | Subject::MemoryStat { name, .. }
+        | Subject::Sched { name, .. }
+        | Subject::SchedChange { name, .. } => {
+            !claim.holds_when_idle() && SCAN_DRIVEN.contains(&name.as_str())
+        }
+        _ => false,
+    };
+    let lacks =
+        expectations.iter().any(of_behaviour) && !guards.iter().chain(expectations).any(needs_scan);
+    lacks.then(|| {
+        format!(
+            "all of this would hold on a kernel that never scans: a guard must demand activity \
+             of one of {}",
+            SCAN_DRIVEN.join(", ")
+        )
+    })
+}
+
+/// The indices of the expectations of a subject that touches no memory, and so is never
+/// scanned, whatever the kernel does; each with the sentence to show.
+pub(super) fn untouched(
+    expectations: &[Claim],
+    measures: &BTreeMap<String, Measured>,
+) -> Vec<(usize, String)> {
+    let lacking = |claim: &Claim| {
+        let (measure, task) = match &claim.subject {
+            Subject::Counter { measure, .. } => (measure, None),
+            Subject::MemoryStat { measure, task, .. }
+            | Subject::Sched { measure, task, .. }
+            | Subject::SchedChange { measure, task, .. } => (measure, Some(task)),
+            _ => return None,
+        };
+        let touching = &measures.get(measure)?.touching;
+        let touches = task.map_or(!touching.is_empty(), |task| touching.contains(task));
+        let who = match task {
+            Some(task) => format!("task {task} does not touch"),
+            None => "no task touches".to_owned(),
+        };
+        (claim.holds_when_idle() && !touches).then(|| {
+            format!(
+                "in measurement {measure:?} {who} memory: a subject that does nothing is not \
+                 scanned by any kernel"
+            )
+        })
+    };
+    expectations
+        .iter()
+        .enumerate()
+        .filter_map(|(index, claim)| Some((index, lacking(claim)?)))
+        .collect()
+}
 
 /// The indices of the expectations that lack a control, each with the sentence to show.
 pub(super) fn uncontrolled(guards: &[Claim], expectations: &[Claim]) -> Vec<(usize, String)> {
@@ -47,6 +130,10 @@ fn controls(guard: &Claim, claim: &Claim) -> bool {
         Subject::Placement { .. } => {
             matches!(&guard.subject, Subject::Counter { name, .. } | Subject::MemoryStat { name, .. }
                 if ACTIVITY.contains(&name.as_str()))
+        }
+        // memory.stat may lag behind vmstat, so it needs a control of its own kind.
+        Subject::MemoryStat { name, .. } => {
+            matches!(&guard.subject, Subject::MemoryStat { name: other, .. } if other == name)
         }
         // A probe's control is another probe, in whatever unit.
         subject => guard.subject.idle().is_some() && guard.subject.quantity() == subject.quantity(),
