@@ -89,10 +89,18 @@ async fn does_not_pass(
     }
     let report = stand.run(&request, &ui, cancel).await?;
     let judgement = &report.judgement;
-    // It must have got as far as saying why it says nothing: a guest that does not even boot
-    // would prove nothing about the scenario.
-    let said = report.release.is_some() && !judgement.reasons.is_empty();
-    if judgement.verdict == Verdict::Pass || !said {
+    // It must have booted, and name the guard that did not hold: a guest that does not even
+    // come up would prove nothing about the scenario.
+    let named = judgement
+        .reasons
+        .iter()
+        .any(|reason| reason.starts_with("guard: "));
+    let says_so = match judgement.verdict {
+        Verdict::Pass => false,
+        Verdict::Fail => true,
+        Verdict::Inconclusive => named,
+    };
+    if report.release.is_none() || !says_so {
         return Err(miette!(
             "{}, without NUMA balancing\n{}",
             judgement.verdict,

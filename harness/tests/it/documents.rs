@@ -79,6 +79,8 @@ fn check(kind: &str, current: impl Fn(&str) -> String, same: impl Fn(&str, &str)
             }
         }
         if update {
+            let now = fs::read_to_string(&path).unwrap();
+            assert_eq!(now, text, "{document} was changed meanwhile: once more");
             fs::write(&path, lines.join("\n") + "\n").unwrap();
         }
     }
