@@ -13,7 +13,7 @@ mod list;
 mod replay;
 mod run;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -24,7 +24,7 @@ pub use args::Args;
 
 use crate::lab::LabError;
 use crate::signals::{INTERRUPTED, cancel_on_signals};
-use crate::ui::Ui;
+use crate::ui::{self, Ui};
 
 /// Every verdict is `pass`; nothing is broken or unclear.
 const GOOD: u8 = 0;
@@ -82,7 +82,7 @@ impl From<Report> for Failure {
 /// Runs the command of this process' arguments.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    show_errors_plainly();
+    ui::show_errors_plainly();
     let ui = Ui::new(args.quiet);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -115,18 +115,6 @@ pub fn main() -> ExitCode {
             INTERRUPTED
         }
     })
-}
-
-/// On a terminal lines are wrapped; elsewhere each message stays one line, for tools.
-fn show_errors_plainly() {
-    let terminal = std::io::stderr().is_terminal();
-    // It can be set once in a process, and this is that once.
-    let _ = miette::set_hook(Box::new(move |_| {
-        let options = miette::MietteHandlerOpts::new()
-            .break_words(false)
-            .wrap_lines(terminal);
-        Box::new(options.build())
-    }));
 }
 
 /// Prints a result. A reader that has gone, such as `head`, is no error.

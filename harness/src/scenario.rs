@@ -9,6 +9,7 @@ mod claims;
 mod error;
 mod extent;
 mod knobs;
+mod name;
 mod position;
 mod problems;
 mod quantity;

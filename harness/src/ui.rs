@@ -132,6 +132,18 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
+/// Sets how errors are shown: on a terminal lines are wrapped; elsewhere each message stays one line, for tools.
+pub fn show_errors_plainly() {
+    let terminal = std::io::stderr().is_terminal();
+    // It can be set once in a process, and this is that once.
+    let _ = miette::set_hook(Box::new(move |_| {
+        let options = miette::MietteHandlerOpts::new()
+            .break_words(false)
+            .wrap_lines(terminal);
+        Box::new(options.build())
+    }));
+}
+
 /// Something that is going on. Dropping it takes it off the screen.
 #[derive(Debug)]
 pub struct Task {

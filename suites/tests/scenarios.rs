@@ -28,6 +28,7 @@ struct Bench {
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
+    numalab::ui::show_errors_plainly();
     match trials() {
         Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
         Err(report) => {

@@ -4,7 +4,7 @@ use numalab_protocol::plan::{Access, Command, PageKind, Populate, Region, Sharin
 
 use super::raw::{RawAccess, RawAction, RawPages};
 use super::steps::Resolver;
-use super::{quantity, resolve};
+use super::{name, quantity};
 
 impl Resolver<'_> {
     pub(super) fn touch(
@@ -90,7 +90,7 @@ impl Resolver<'_> {
 
     pub(super) fn map(&mut self, path: &str, task: &str, raw: &RawAction) -> Option<Region> {
         let name = raw.map.clone()?;
-        if !resolve::is_name(&name) {
+        if !name::is_name(&name) {
             let message = "a region's name is made of lower-case letters, digits and dashes";
             self.problems.add(format!("{path}.map"), message);
         }

@@ -12,7 +12,7 @@ use super::extent::Extent;
 use super::position::{Index, Place};
 use super::problems::Problems;
 use super::raw::{RawClaim, RawMachine, RawScenario};
-use super::{Scenario, Work, claims, knobs, quantity, steps, tasks, vacuity};
+use super::{Scenario, Work, claims, knobs, name, quantity, steps, tasks, vacuity};
 use crate::machine::topology::{Machine, Node};
 
 pub(super) fn resolve(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
@@ -76,7 +76,7 @@ fn scenario(
     raw: RawScenario,
     problems: &mut Problems,
 ) -> Option<Scenario> {
-    let name = name(file);
+    let name = name::of_file(file);
     if raw.summary.trim().is_empty() {
         problems.add("summary", "the summary is empty");
     }
@@ -159,36 +159,6 @@ fn scenario(
         problems.add("steps", problem.to_string());
     }
     Some(scenario)
-}
-
-/// `suite/scenario`: the names of the folder and the file, made plain where they are not.
-fn name(file: &Utf8Path) -> String {
-    let suite = file
-        .parent()
-        .and_then(Utf8Path::file_name)
-        .unwrap_or_default();
-    let suite = if is_name(suite) { suite } else { "own" };
-    let stem = file.file_stem().unwrap_or_default().to_ascii_lowercase();
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let stem: String = stem
-        .chars()
-        .map(|c| if plain(c) { c } else { '-' })
-        .take(60)
-        .collect();
-    if is_name(&stem) {
-        format!("{suite}/{stem}")
-    } else {
-        format!("{suite}/s{stem}")
-    }
-}
-
-/// Lower-case letters, digits and dashes, a letter first: safe in a path, a test's name and
-/// a control group, and never mistaken for a size.
-pub(super) fn is_name(text: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
-    text.len() <= 64
-        && text.bytes().all(plain)
-        && text.bytes().next().is_some_and(|b| b.is_ascii_lowercase())
 }
 
 fn machine(raw: &RawMachine, problems: &mut Problems) -> Option<Machine> {

@@ -8,7 +8,7 @@ use super::extent::Extent;
 use super::problems::Problems;
 use super::raw::{RawAction, RawStep, RawTask};
 use super::regions::{access_of, is_size};
-use super::{knobs, quantity, resolve, tasks};
+use super::{knobs, name, quantity, tasks};
 
 /// The steps, and what claims may refer to.
 #[derive(Debug, Default)]
@@ -127,7 +127,7 @@ impl Resolver<'_> {
         }
         if let Some(measure) = &raw.measure {
             let at = format!("{path}.measure");
-            if !resolve::is_name(measure) {
+            if !name::is_name(measure) {
                 self.problems.add(
                     &at,
                     "a name is made of lower-case letters, digits and dashes",

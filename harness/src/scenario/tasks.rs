@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use numalab_protocol::plan::{Cgroup, Policy, PolicyMode, Task};
 
 use super::extent::Extent;
+use super::name::is_name;
 use super::problems::Problems;
 use super::raw::{RawCgroup, RawPolicyMode, RawTask};
-use super::resolve::is_name;
 
 /// Resolves the control groups that are named, and adds parents that are not.
 pub(super) fn cgroups(
