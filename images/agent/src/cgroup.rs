@@ -5,15 +5,18 @@
 //! unless the plan has a control group: merely a child cpuset changes what the kernel does
 //! (`cpusets_enabled()` counts them).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
 use numalab_protocol::plan::{Cgroup, CgroupVersion, Plan};
 
+use crate::cpuset::{self, CpusetError};
 use crate::errno;
 use crate::file::{self, FileError};
 use crate::mounts::{self, MountError};
+use crate::settled::{self, SettleError};
+use crate::topology;
 
 const UNIFIED: &str = "/sys/fs/cgroup";
 const VERSION_1: &str = "/cpuset";
@@ -32,6 +35,8 @@ pub(crate) enum CgroupError {
     #[error("the control group {path} cannot be made: {}", errno::text(.cause))]
     Make { path: String, cause: io::Error },
     #[error(transparent)]
+    Cpuset(#[from] CpusetError),
+    #[error(transparent)]
     File(#[from] FileError),
 }
 
@@ -39,8 +44,14 @@ pub(crate) enum CgroupError {
 #[derive(Debug, Clone)]
 pub(crate) struct Hierarchy {
     version: CgroupVersion,
+    /// Where it is mounted.
+    root: String,
     /// Whether `memory.stat` exists.
     memory: bool,
+    /// CPUs of the guest.
+    cpus: usize,
+    /// What each control group was last asked to be.
+    asked: BTreeMap<String, Cgroup>,
 }
 
 impl Hierarchy {
@@ -49,7 +60,13 @@ impl Hierarchy {
         let version = plan.cgroup_version;
         let mut hierarchy = Hierarchy {
             version,
+            root: match version {
+                CgroupVersion::V1 => VERSION_1.into(),
+                CgroupVersion::V2 => UNIFIED.into(),
+            },
             memory: false,
+            cpus: topology::cpus(&plan.topology).len(),
+            asked: BTreeMap::new(),
         };
         if plan.cgroups.is_empty() {
             return Ok(hierarchy);
@@ -78,14 +95,10 @@ impl Hierarchy {
     }
 
     fn directory(&self, path: &str) -> String {
-        let root = match self.version {
-            CgroupVersion::V1 => VERSION_1,
-            CgroupVersion::V2 => UNIFIED,
-        };
-        format!("{root}/{path}")
+        format!("{}/{path}", self.root)
     }
 
-    fn add(&self, plan: &Plan, cgroup: &Cgroup) -> Result<(), CgroupError> {
+    fn add(&mut self, plan: &Plan, cgroup: &Cgroup) -> Result<(), CgroupError> {
         let directory = self.directory(&cgroup.path);
         fs::create_dir(&directory).map_err(|cause| CgroupError::Make {
             path: directory.clone(),
@@ -126,8 +139,9 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Writes a control group's cpuset.
-    pub(crate) fn set(&self, cgroup: &Cgroup) -> Result<(), CgroupError> {
+    /// Writes a control group's cpuset, and reads back what is in effect in it and in the
+    /// groups below it: a run with other CPUs or nodes would be one of another plan.
+    pub(crate) fn set(&mut self, cgroup: &Cgroup) -> Result<(), CgroupError> {
         let directory = self.directory(&cgroup.path);
         for (name, asked) in [("cpuset.mems", &cgroup.mems), ("cpuset.cpus", &cgroup.cpus)] {
             if let Some(value) = asked {
@@ -135,7 +149,31 @@ impl Hierarchy {
                 file::write(&format!("{directory}/{name}"), &format!("{value}\n"))?;
             }
         }
+        self.remember(cgroup);
+        for asked in self.asked.values() {
+            if is_within(&asked.path, &cgroup.path) {
+                cpuset::check(self.version, &self.directory(&asked.path), asked)?;
+            }
+        }
         Ok(())
+    }
+
+    /// Notes what a control group is asked to be, over what it was asked before.
+    fn remember(&mut self, cgroup: &Cgroup) {
+        let known = self.asked.entry(cgroup.path.clone());
+        let known = known.or_insert_with(|| Cgroup {
+            path: cgroup.path.clone(),
+            mems: None,
+            cpus: None,
+        });
+        for (known, asked) in [
+            (&mut known.mems, &cgroup.mems),
+            (&mut known.cpus, &cgroup.cpus),
+        ] {
+            if asked.is_some() {
+                known.clone_from(asked);
+            }
+        }
     }
 
     /// Where a process is put into a control group.
@@ -143,20 +181,25 @@ impl Hierarchy {
         format!("{}/cgroup.procs", self.directory(path))
     }
 
-    /// `memory.stat` of a control group, if there is one, with nothing held back.
-    ///
-    /// Reading `memory.stat` flushes what the CPUs have counted only above a threshold
-    /// (`mem_cgroup_flush_stats`); reading `cpu.stat` flushes all of a group's counters
-    /// (`cgroup_base_stat_cputime_show`), until Linux 6.15, since when each controller is
-    /// flushed by itself.
-    pub(crate) fn memory_stat(&self, path: &str) -> Result<Option<String>, FileError> {
+    /// Makes every `memory.stat` show all that was counted; no task may run meanwhile.
+    /// Returns whether it does; one that may lag behind is no result.
+    pub(crate) fn settle(&self) -> Result<bool, SettleError> {
         if !self.memory {
-            return Ok(None);
+            return Ok(false);
         }
-        let directory = self.directory(path);
-        file::read_optional(&format!("{directory}/cpu.stat"))?;
-        file::read_optional(&format!("{directory}/memory.stat"))
+        settled::settle(&format!("{UNIFIED}/memory.stat"), self.cpus)
     }
+
+    /// `memory.stat` of a control group, if there is one.
+    pub(crate) fn memory_stat(&self, path: &str) -> Result<Option<String>, FileError> {
+        file::read_optional(&format!("{}/memory.stat", self.directory(path)))
+    }
+}
+
+/// Whether a control group is another one, or below it.
+fn is_within(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The control groups that have children.
@@ -167,3 +210,7 @@ fn parents(plan: &Plan) -> BTreeSet<&str> {
         .filter_map(|cgroup| Some(cgroup.path.rsplit_once('/')?.0));
     parents.collect()
 }
+
+#[cfg(test)]
+#[path = "cgroup/tests.rs"]
+mod tests;

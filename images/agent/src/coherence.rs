@@ -201,7 +201,8 @@ fn check_region(step: usize, region: &Region) -> Result<(), PlanError> {
     if region.size == 0 || !region.size.is_multiple_of(unit) {
         return Err(error("a size"));
     }
-    if !region.gap.is_multiple_of(unit) || (region.gap == 0 && region.count > 1) {
+    // One VMA has no gap, whatever the plan says of it.
+    if region.count > 1 && (region.gap == 0 || !region.gap.is_multiple_of(unit)) {
         return Err(error("a gap"));
     }
     if region.count == 0 {

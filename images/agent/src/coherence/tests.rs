@@ -120,6 +120,15 @@ fn regions_are_whole_pages_and_do_not_merge() {
         &map(region(4096, 2, 0, PageKind::Base)),
         "step 0 maps \"r\" with a gap, which is not a positive multiple of 4096 bytes",
     );
+    const HUGE: u64 = 2 << 20;
+    refused(
+        &map(region(HUGE, 2, 4096, PageKind::TransparentHuge)),
+        "step 0 maps \"r\" with a gap, which is not a positive multiple of 2097152 bytes",
+    );
+    for pages in [PageKind::TransparentHuge, PageKind::Hugetlb] {
+        assert_eq!(check(&map(region(HUGE, 1, 4096, pages))), Ok(()));
+        assert_eq!(check(&map(region(HUGE, 2, HUGE, pages))), Ok(()));
+    }
     refused(
         &map(region(4096, 0, 0, PageKind::Base)),
         "step 0 maps \"r\" without any VMA",

@@ -32,9 +32,11 @@ impl Region {
         layout: &mut Layout,
         task_policy: Option<&Policy>,
     ) -> Result<Self, TaskError> {
+        // One VMA has no gap.
+        let gap = if asked.count > 1 { asked.gap } else { 0 };
         let stride = asked
             .size
-            .checked_add(asked.gap)
+            .checked_add(gap)
             .ok_or(TaskError::NoAddress(asked.size))?;
         let bytes = stride
             .checked_mul(u64::from(asked.count))
