@@ -3,7 +3,7 @@
 //! Works on bytes, in whatever pieces they come. Which messages are trouble is in
 //! `trouble`; what follows from it is the caller's.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
@@ -16,7 +16,8 @@ const LINE_LIMIT: usize = 4096;
 /// Lines of an excerpt after its first: a warning with registers and a short call trace.
 const EXCERPT_LINES: usize = 40;
 
-/// The most troubles that are kept; a guest that warns without end is no more broken.
+/// The most troubles of each kind that are kept; a guest that warns without end is no more
+/// broken, and what it says otherwise still has its room.
 pub const TROUBLES: usize = 100;
 
 /// Lines that are kept for "the last console lines".
@@ -38,6 +39,43 @@ pub struct Trouble {
     pub excerpt: String,
 }
 
+/// How many troubles were not kept, by kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(transparent)]
+pub struct Suppressed {
+    kinds: BTreeMap<Kind, u64>,
+}
+
+impl Suppressed {
+    /// How many of a severity or a worse one.
+    pub fn at_least(&self, severity: Severity) -> u64 {
+        let kinds = self.kinds.iter();
+        let worse = kinds.filter(|(kind, _)| kind.severity() >= severity);
+        worse.map(|(_, count)| count).sum()
+    }
+
+    /// How many of all.
+    pub fn count(&self) -> u64 {
+        self.at_least(Severity::Notice)
+    }
+
+    /// The kinds and how many of each, from the first in the order of [`Kind`].
+    pub fn kinds(&self) -> impl Iterator<Item = (Kind, u64)> {
+        self.kinds.iter().map(|(kind, count)| (*kind, *count))
+    }
+
+    /// The kind that says most: of the worst severity, and of those one that is the guest's
+    /// own rather than a busy host's.
+    pub fn worst(&self) -> Option<Kind> {
+        let weight = |kind: &Kind| (kind.severity(), !kind.may_be_the_hosts());
+        self.kinds.keys().copied().max_by_key(weight)
+    }
+
+    fn add(&mut self, kind: Kind) {
+        *self.kinds.entry(kind).or_default() += 1;
+    }
+}
+
 /// The console so far.
 #[derive(Debug, Default)]
 pub struct Console {
@@ -46,8 +84,11 @@ pub struct Console {
     stamps: bool,
     last: VecDeque<String>,
     troubles: Vec<Trouble>,
+    /// Lines that still belong to the last trouble, kept or not.
     excerpt_left: usize,
-    suppressed: u64,
+    /// Whether the last trouble was kept.
+    kept: bool,
+    suppressed: Suppressed,
 }
 
 impl Console {
@@ -82,14 +123,14 @@ impl Console {
         &self.troubles[before..]
     }
 
-    /// The troubles so far, at most [`TROUBLES`].
+    /// The troubles so far, at most [`TROUBLES`] of each kind.
     pub fn troubles(&self) -> &[Trouble] {
         &self.troubles
     }
 
     /// How many more there were.
-    pub fn suppressed(&self) -> u64 {
-        self.suppressed
+    pub fn suppressed(&self) -> &Suppressed {
+        &self.suppressed
     }
 
     /// The last lines, decoded lossily and not fit for a terminal.
@@ -97,9 +138,9 @@ impl Console {
         self.last.iter().map(String::as_str)
     }
 
-    /// Gives away the troubles and the last lines.
-    pub fn into_parts(self) -> (Vec<Trouble>, Vec<String>) {
-        (self.troubles, self.last.into())
+    /// Gives away the troubles, what was not kept of them, and the last lines.
+    pub fn into_parts(self) -> (Vec<Trouble>, Suppressed, Vec<String>) {
+        (self.troubles, self.suppressed, self.last.into())
     }
 
     fn line(&mut self, raw: &[u8]) {
@@ -112,9 +153,14 @@ impl Console {
         // The call trace of a trouble belongs to it.
         let kind = kind.filter(|kind| *kind != Kind::CallTrace || self.excerpt_left == 0);
         match kind {
-            Some(_) if self.troubles.len() == TROUBLES => self.suppressed += 1,
+            Some(kind) if !self.has_room(kind) => {
+                self.excerpt_left = EXCERPT_LINES;
+                self.kept = false;
+                self.suppressed.add(kind);
+            }
             Some(kind) => {
                 self.excerpt_left = EXCERPT_LINES;
+                self.kept = true;
                 self.troubles.push(Trouble {
                     kind,
                     severity: kind.severity(),
@@ -124,8 +170,12 @@ impl Console {
                 });
             }
             None => {
-                if let (1.., Some(trouble)) = (self.excerpt_left, self.troubles.last_mut()) {
-                    self.excerpt_left -= 1;
+                let left = self.excerpt_left;
+                self.excerpt_left = left.saturating_sub(1);
+                if left > 0
+                    && self.kept
+                    && let Some(trouble) = self.troubles.last_mut()
+                {
                     trouble.excerpt.push('\n');
                     trouble.excerpt.push_str(&text);
                 }
@@ -135,6 +185,11 @@ impl Console {
             self.last.pop_front();
         }
         self.last.push_back(text);
+    }
+
+    fn has_room(&self, kind: Kind) -> bool {
+        let alike = self.troubles.iter().filter(|known| known.kind == kind);
+        alike.count() < TROUBLES
     }
 }
 

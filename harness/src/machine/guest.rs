@@ -60,6 +60,8 @@ impl Limits {
 /// What is told while a guest runs.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
+    /// The host has too little memory now; the guest waits for it.
+    Waiting(&'a MemoryError),
     /// QEMU has been started.
     Started {
         /// Its process id.
@@ -101,7 +103,7 @@ pub enum GuestError {
     Process(#[from] ProcessError),
 }
 
-/// Runs a guest to its end. The files of its console and its records are overwritten, and
+/// Runs a guest to its end, once the host has the memory for it. The files of its console and its records are overwritten, and
 /// are complete when this returns.
 ///
 /// An error means that nothing is known about the guest; everything that a guest can do is
@@ -111,11 +113,17 @@ pub async fn run(
     boot: &Boot,
     deadlines: &Deadlines,
     limits: &Limits,
-    on_event: impl FnMut(Event<'_>),
+    mut on_event: impl FnMut(Event<'_>),
     cancel: CancellationToken,
 ) -> Result<Outcome, GuestError> {
     check(qemu, boot)?;
+    let on_wait = |error: &MemoryError| on_event(Event::Waiting(error));
+    let is_room = host::await_memory(boot.machine.memory_mib(), on_wait, &cancel).await?;
+    // From here on the deadlines run.
     let mut output = Output::new(boot, deadlines, limits, on_event)?;
+    if !is_room {
+        return output.outcome(End::Cancelled, Duration::ZERO);
+    }
     let start = Instant::now();
     let (process, socket) = Process::start(qemu.path().as_os_str(), |descriptor| {
         let surroundings = Surroundings {
@@ -175,7 +183,6 @@ fn check(qemu: &Qemu, boot: &Boot) -> Result<(), GuestError> {
             return Err(input(io::Error::new(io::ErrorKind::InvalidInput, wrong)));
         }
     }
-    host::check_memory(boot.machine.memory_mib())?;
     Ok(())
 }
 

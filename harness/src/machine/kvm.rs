@@ -324,6 +324,7 @@ fn remembered(place: &Utf8Path) -> Option<Answer> {
 mod tests {
     use std::time::Duration;
 
+    use super::super::console::Suppressed;
     use super::super::deadline::Stage;
     use super::super::process::CpuTime;
     use super::*;
@@ -334,7 +335,7 @@ mod tests {
             stage: Stage::Boot,
             records: vec![],
             troubles: vec![],
-            suppressed: 0,
+            suppressed: Suppressed::default(),
             last_lines: vec![],
             console_bytes,
             records_bytes: 0,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 use numalab_protocol::Record;
 
-use super::console::Trouble;
+use super::console::{Suppressed, Trouble};
 use super::deadline::{Stage, Waited};
 use super::process::CpuTime;
 use super::qmp::Closed;
@@ -26,8 +26,11 @@ pub struct Outcome {
     pub records: Vec<Record>,
     /// Trouble on the console.
     pub troubles: Vec<Trouble>,
-    /// Further troubles, beyond those kept.
-    pub suppressed: u64,
+    /// Further troubles, beyond those kept. One of [`Severity::Warning`] or worse is trouble
+    /// like those that are kept, of which there are many then.
+    ///
+    /// [`Severity::Warning`]: super::trouble::Severity::Warning
+    pub suppressed: Suppressed,
     /// The last console lines, decoded lossily; not fit for a terminal (`escape`).
     pub last_lines: Vec<String>,
     /// Bytes that the guest wrote to its console.

@@ -128,8 +128,7 @@ impl<F: FnMut(Event<'_>)> Output<F> {
             (End::Reset, _) if panicked => End::Panic,
             (end, _) => end,
         };
-        let suppressed = self.console.suppressed();
-        let (troubles, last_lines) = self.console.into_parts();
+        let (troubles, suppressed, last_lines) = self.console.into_parts();
         Ok(Outcome {
             end,
             stage: self.watch.stage(),

@@ -353,6 +353,9 @@ fn check_parameters(parameters: &[String]) -> Result<(), MachineError> {
 
 fn reserved(parameter: &str) -> Option<&'static str> {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+    if is_sysctl(name, "kernel/printk") {
+        return Some("it would set a log level that hides the kernel's warnings");
+    }
     // The kernel takes - and _ in names as the same.
     match name.replace('-', "_").as_str() {
         "quiet" => Some("it would hide the kernel's warnings"),
@@ -364,6 +367,18 @@ fn reserved(parameter: &str) -> Option<&'static str> {
         "__" => Some("it would end the kernel's parameters"),
         _ => None,
     }
+}
+
+/// Whether a parameter writes a file below `/proc/sys` (`process_sysctl_arg` of
+/// `fs/proc/proc_sysctl.c`): dots and slashes are the same there, and any number of them
+/// separates two names.
+fn is_sysctl(parameter: &str, path: &str) -> bool {
+    let separator = ['.', '/'];
+    let Some(rest) = parameter.strip_prefix("sysctl") else {
+        return false;
+    };
+    let names = rest.split(separator).filter(|name| !name.is_empty());
+    rest.starts_with(separator) && names.eq(path.split('/'))
 }
 
 #[cfg(test)]

@@ -283,10 +283,64 @@ fn a_guest_that_warns_without_end_is_bounded() {
     }
     console.push(&vec![b'x'; 10 * LINE_LIMIT]);
     assert_eq!(console.troubles().len(), TROUBLES);
-    assert_eq!(console.suppressed(), 900);
+    assert_eq!(console.suppressed().count(), 900);
+    assert_eq!(console.suppressed().worst(), Some(Kind::Bug));
     assert!(console.pending.len() <= LINE_LIMIT);
-    let (_, last) = console.into_parts();
+    let (_, _, last) = console.into_parts();
     assert_eq!(last.len(), LAST_LINES);
+}
+
+#[test]
+fn notices_use_up_no_room_of_what_is_certain() {
+    let mut console = Console::default();
+    for _ in 0..150 {
+        console.push(b"[    1.000000] Call Trace:\n");
+        for _ in 0..=EXCERPT_LINES {
+            console.push(b"[    1.000000]  line\n");
+        }
+    }
+    assert_eq!(console.suppressed().at_least(Severity::Warning), 0);
+    assert_eq!(console.suppressed().count(), 50);
+    assert_eq!(console.suppressed().worst(), Some(Kind::CallTrace));
+    let told = console.push(b"[    2.000000] WARNING: CPU: 0 PID: 1 at a.c:1\n");
+    assert_eq!(told.len(), 1);
+    for _ in 0..150 {
+        console.push(b"[    3.000000] INFO: task a:1 blocked for more than 120 seconds.\n");
+    }
+    assert_eq!(console.push(b"[    4.000000] BUG: bad\n").len(), 1);
+    let suppressed = console.suppressed();
+    assert_eq!(suppressed.at_least(Severity::Warning), 50);
+    assert_eq!(suppressed.at_least(Severity::Fatal), 0);
+    assert_eq!(suppressed.worst(), Some(Kind::HungTask));
+    let kinds: Vec<_> = suppressed.kinds().collect();
+    assert_eq!(kinds, [(Kind::HungTask, 50), (Kind::CallTrace, 50)]);
+}
+
+#[test]
+fn what_is_certain_is_the_worst_of_what_was_not_kept() {
+    let mut suppressed = Suppressed::default();
+    assert_eq!(suppressed.worst(), None);
+    for kind in [Kind::CallTrace, Kind::Warning, Kind::RcuStall] {
+        suppressed.add(kind);
+    }
+    assert_eq!(suppressed.worst(), Some(Kind::Warning));
+    suppressed.add(Kind::Oops);
+    assert_eq!(suppressed.worst(), Some(Kind::Oops));
+}
+
+#[test]
+fn what_follows_a_trouble_that_is_not_kept_belongs_to_no_other() {
+    let mut console = Console::default();
+    for _ in 0..=TROUBLES {
+        console.push(b"[    1.000000] BUG: again\n");
+    }
+    console.push(b"[    1.000000] of the last\n[    1.000000] Call Trace:\n");
+    assert_eq!(console.troubles().len(), TROUBLES);
+    assert_eq!(
+        console.troubles()[TROUBLES - 1].excerpt,
+        "[    1.000000] BUG: again"
+    );
+    assert_eq!(console.suppressed().count(), 1);
 }
 
 #[test]

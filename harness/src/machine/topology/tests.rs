@@ -105,6 +105,12 @@ fn kernel_parameters_cannot_break_the_guest() {
         "numa_balancing=disable",
         "transparent_hugepage=never",
         "loglevel=7",
+        "ignore_loglevel",
+        "printk.devkmsg=on",
+        "sysctl.kernel.printk_delay=1",
+        "sysctlkernel.printk=1",
+        "rdinit=/none",
+        "init=/none",
     ] {
         parameter(fine, None);
     }
@@ -130,6 +136,10 @@ fn kernel_parameters_cannot_break_the_guest() {
         "nosmp",
         "loglevel",
         "loglevel=x",
+        "sysctl.kernel.printk=1",
+        "sysctl.kernel/printk=1",
+        "sysctl/kernel/printk=1",
+        "sysctl.kernel//printk=1",
     ] {
         let made = Machine::new(vec![node(1, 64)], None, vec![wrong.into()]);
         assert!(

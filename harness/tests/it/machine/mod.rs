@@ -95,6 +95,7 @@ async fn run(qemu: &Qemu, boot: &Boot, limit: StageLimit, limits: Limits) -> Ran
     let mut pid = None;
     let mut told = Vec::new();
     let on_event = |event: Event<'_>| match event {
+        Event::Waiting(error) => told.push(format!("waiting {error}")),
         Event::Started { pid: started } => pid = Some(started),
         Event::Record(record) => told.push(format!("record {record:?}")),
         Event::Stage(stage) => told.push(format!("stage {stage}")),
