@@ -31,6 +31,8 @@ pub mod records;
 
 pub mod deadline;
 
+mod allowance;
+
 pub mod outcome;
 
 mod output;
