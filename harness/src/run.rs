@@ -208,7 +208,10 @@ impl Stand {
             }
         };
         let qemu = &self.checked.qemu;
-        let (deadlines, limits) = (Deadlines::STANDARD, Limits::STANDARD);
+        let plan = scenario.plan(&request.machine, *seed);
+        let shift = (!self.checked.live).then_some(request.shift);
+        let deadlines = Deadlines::for_plan(&plan, shift);
+        let limits = Limits::STANDARD;
         let outcome = guest::run(qemu, &boot, &deadlines, &limits, on_event, cancel.clone()).await;
         drop(shown);
         if cancel.is_cancelled() {
