@@ -203,8 +203,10 @@ impl Stand {
         let mut clock = Clock::start();
         let on_event = |event: Event<'_>| {
             clock.event(&event);
-            if let Event::Stage(stage) = event {
-                shown.stage(&stage.to_string());
+            match event {
+                Event::Stage(stage) => shown.stage(&stage.to_string()),
+                Event::Waiting(error) => ui.say(&format!("{title} waits: {error}")),
+                _ => {}
             }
         };
         let qemu = &self.checked.qemu;

@@ -2,7 +2,7 @@
 //!
 //! A text is read here, once; what comes out is complete and consistent, and nothing later
 //! looks at YAML again. A scenario that an idle kernel would satisfy is refused
-//! ([`vacuity`]). Nothing here starts anything.
+//! (`vacuity`). Nothing here starts anything.
 
 mod claim;
 mod claims;
