@@ -16,6 +16,8 @@ pub mod compare;
 
 pub mod run;
 
+pub mod snapshot;
+
 pub mod pool;
 
 pub mod comparison;

@@ -189,7 +189,8 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<(Replay, Utf8PathBuf, Vec<String>), LabError> {
     let inputs = &kept.inputs;
-    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    // A proof rests on as little as it can.
+    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?.cold(true);
     let stand = checked.ready(&inputs.kernel, ui, cancel).await?;
     let request = Request::new(
         &kept.scenario,

@@ -23,6 +23,8 @@ pub struct RunReport {
     pub schema: u32,
     /// What was run.
     pub inputs: Inputs,
+    /// Where the guest's life began. It changes no result.
+    pub life: Life,
     /// The verdict and what it rests on.
     pub judgement: Judgement,
     /// How the guest ended, in words, and the stage that it reached.
@@ -39,6 +41,16 @@ pub struct RunReport {
     pub times: Times,
     /// The run's folder.
     pub folder: Utf8PathBuf,
+}
+
+/// Where a guest's life began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Life {
+    /// At power on.
+    Cold,
+    /// In the state of a guest that was booted once and saved.
+    Restored,
 }
 
 /// What a run is a function of, and where it came from.
@@ -94,6 +106,9 @@ pub struct KernelId {
 /// How long things took, in milliseconds of host time unless said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
+    /// Before QEMU's start, until a saved guest was looked up (or booted and saved, where
+    /// this run was the first to need it) and copied. Absent if the guest booted cold.
+    pub restore_ms: Option<u64>,
     /// From QEMU's start to its end.
     pub wall_ms: u64,
     /// From QEMU's start to the record of the first step.

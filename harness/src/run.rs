@@ -1,5 +1,7 @@
 //! One scenario on one kernel with one seed: from a plan to a report in a folder.
 
+mod life;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::folder::RunFolder;
 use crate::lab::{Lab, LabError, utf8};
-use crate::machine::argv::{self, Boot, Monitor, Surroundings};
+use crate::machine::argv::{self, Boot, Monitor, Start, Surroundings};
 use crate::machine::deadline::Deadlines;
 use crate::machine::guest::{self, Event, GuestError, Limits};
 use crate::machine::kvm;
@@ -23,8 +25,9 @@ use crate::machine::outcome::Outcome;
 use crate::machine::qemu::Qemu;
 use crate::machine::topology::Machine;
 use crate::observe::{Measurement, Observations};
-use crate::report::{Inputs, KernelId, RunReport, SCHEMA, Times, text};
+use crate::report::{Inputs, KernelId, Life, RunReport, SCHEMA, Times, text};
 use crate::scenario::Scenario;
+use crate::snapshot::Snapshots;
 use crate::ui::Ui;
 use crate::unclean;
 use crate::verdict::{Unclean, Verdict, judge};
@@ -93,6 +96,8 @@ pub struct Checked {
     firmware: String,
     runs: Utf8PathBuf,
     probes: Utf8PathBuf,
+    /// Saved guests; `None` if every guest is to boot cold.
+    snapshots: Option<Snapshots>,
 }
 
 /// A host that guests can be run on.
@@ -127,6 +132,8 @@ impl Stand {
             firmware,
             runs: lab.project.runs(),
             probes,
+            // What the host's clock has to do with a guest cannot be saved.
+            snapshots: (!live).then(|| Snapshots::new(lab.cache.clone())),
         })
     }
 
@@ -197,29 +204,46 @@ impl Stand {
             kernel.name
         );
         let folder = RunFolder::create(&self.checked.runs, &name)?;
-        let boot = self.prepare(request, &folder)?;
+        let mut boot = self.prepare(request, &folder)?;
+        let before = Instant::now();
+        let mut restored = self.restore(request, &mut boot, ui, cancel).await?;
+        let restore_ms = restored.as_ref().map(|_| ms(before.elapsed()));
 
-        let shown = ui.task(&title);
-        let mut clock = Clock::start();
-        let on_event = |event: Event<'_>| {
-            clock.event(&event);
-            match event {
-                Event::Stage(stage) => shown.stage(&stage.to_string()),
-                Event::Waiting(error) => ui.say(&format!("{title} waits: {error}")),
-                _ => {}
-            }
-        };
-        let qemu = &self.checked.qemu;
         let plan = scenario.plan(&request.machine, *seed);
         let shift = (!self.checked.live).then_some(request.shift);
-        let deadlines = Deadlines::for_plan(&plan, shift);
-        let limits = Limits::STANDARD;
-        let outcome = guest::run(qemu, &boot, &deadlines, &limits, on_event, cancel.clone()).await;
+        let (deadlines, limits) = (Deadlines::for_plan(&plan, shift), Limits::STANDARD);
+        let shown = ui.task(&title);
+        let (outcome, times) = loop {
+            let mut clock = Clock::start();
+            let on_event = |event: Event<'_>| {
+                clock.event(&event);
+                match event {
+                    Event::Stage(stage) => shown.stage(&stage.to_string()),
+                    Event::Waiting(error) => ui.say(&format!("{title} waits: {error}")),
+                    _ => {}
+                }
+            };
+            let (qemu, cancel) = (&self.checked.qemu, cancel.clone());
+            let outcome = guest::run(qemu, &boot, &deadlines, &limits, on_event, cancel).await;
+            let refused = restored.take_if(|restored| self.refused(restored, &outcome, ui));
+            if refused.is_none() {
+                break (outcome, clock.times());
+            }
+            boot.start = Start::Cold;
+        };
         drop(shown);
         if cancel.is_cancelled() {
             return Err(LabError::Interrupted);
         }
-        let report = self.report(request, outcome, clock.times(), &folder);
+        let (life, restore_ms) = match restored {
+            Some(_) => (Life::Restored, restore_ms),
+            None => (Life::Cold, None),
+        };
+        let times = Times {
+            restore_ms,
+            ..times
+        };
+        let report = self.report(request, outcome, life, times, &folder);
         folder.write_json("report.json", &report)?;
         folder.write(
             "report.txt",
@@ -264,8 +288,9 @@ impl Stand {
             pages: std::array::from_fn(|index| files[index].clone()),
             console: folder.file("console.log"),
             records: folder.file("records.jsonl"),
+            start: Start::Cold,
         };
-        // For a person: the same guest without anybody watching.
+        // For a person: the same guest from cold, without anybody watching.
         let surroundings = Surroundings {
             sandbox: self.checked.qemu.sandbox(),
             monitor: Monitor::Nobody,
@@ -283,6 +308,7 @@ impl Stand {
         &self,
         request: &Request<'_>,
         outcome: Result<Outcome, GuestError>,
+        life: Life,
         times: Times,
         folder: &RunFolder,
     ) -> RunReport {
@@ -322,6 +348,7 @@ impl Stand {
         RunReport {
             schema: SCHEMA,
             inputs: self.inputs(request),
+            life,
             judgement,
             ending,
             measurements: seen
@@ -403,6 +430,13 @@ impl Clock {
 }
 
 impl Checked {
+    /// Boots every guest cold, if `cold`. The results are the same bytes.
+    #[must_use]
+    pub fn cold(mut self, cold: bool) -> Checked {
+        self.snapshots.take_if(|_| cold);
+        self
+    }
+
     /// Chooses the accelerator, for which KVM may have to be probed with a kernel.
     ///
     /// # Errors
@@ -439,6 +473,9 @@ impl Checked {
             stand.accelerator,
             stand.qemu_version()
         ));
+        if stand.checked.live {
+            ui.say("live guests are not saved: each boots cold");
+        }
         Ok(stand)
     }
 }

@@ -114,6 +114,10 @@ pub(super) struct Platform {
     /// A parameter added to the kernel's command line; can be given again.
     #[arg(long, value_name = "PARAMETER")]
     pub(super) append: Vec<String>,
+    /// Boots every guest cold, instead of restoring one that was booted once and saved. The
+    /// results are the same; only time differs.
+    #[arg(long)]
+    pub(super) cold: bool,
     /// Guests at a time; by default one for each processor in exact mode.
     #[arg(long, short)]
     pub(super) jobs: Option<usize>,

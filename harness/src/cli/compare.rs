@@ -21,7 +21,7 @@ pub(super) async fn compare(
     let base = lab.wanted(&args.base)?;
     let patched = lab.wanted(&args.patched)?;
     let live = args.platform.mode == ModeName::Live;
-    let stand = Stand::check(&lab, live, args.platform.accel.into())?;
+    let stand = Stand::check(&lab, live, args.platform.accel.into())?.cold(args.platform.cold);
     let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
 
     let limits = Limits {

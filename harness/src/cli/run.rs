@@ -25,7 +25,7 @@ pub(super) async fn run(
     let wanted = lab.wanted(&args.kernel)?;
     let choice = args.platform.accel.into();
     let live = args.platform.mode == ModeName::Live;
-    let stand = Stand::check(&lab, live, choice)?;
+    let stand = Stand::check(&lab, live, choice)?.cold(args.platform.cold);
     let kernel = lab.kernel(
         &wanted,
         Limits {

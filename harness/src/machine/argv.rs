@@ -10,6 +10,12 @@ use super::mode::{Accelerator, KvmCpu, Mode, Platform};
 use super::qemu::SANDBOX;
 use super::topology::Machine;
 
+/// The name of the drive that guests are saved to, for QEMU's monitor.
+pub const DRIVE: &str = "snapshot";
+
+/// The name of a saved guest on its drive.
+pub const SNAPSHOT: &str = "numalab";
+
 /// All that one start of a guest is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boot {
@@ -23,10 +29,25 @@ pub struct Boot {
     pub initrd: Utf8PathBuf,
     /// The plan's pages (`numalab_protocol::pages`).
     pub pages: [Utf8PathBuf; pages::COUNT],
-    /// Where the kernel's console goes. Overwritten.
+    /// Where the kernel's console goes. Overwritten, but by a restored guest continued.
     pub console: Utf8PathBuf,
-    /// Where the agent's records go. Overwritten.
+    /// Where the agent's records go. Overwritten, but by a restored guest continued.
     pub records: Utf8PathBuf,
+    /// Where its life begins.
+    pub start: Start,
+}
+
+/// Where a guest's life begins. The disk is no device of the guest's: it boots alike with
+/// one and without.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Start {
+    /// At power on.
+    #[default]
+    Cold,
+    /// At power on, with a disk (`disk`) that it can be saved to.
+    Savable(Utf8PathBuf),
+    /// In the state that such a disk holds. QEMU writes to it, so it must be nobody else's.
+    Restored(Utf8PathBuf),
 }
 
 /// What the command line depends on besides the boot itself.
@@ -73,13 +94,25 @@ pub fn arguments(boot: &Boot, surroundings: Surroundings) -> Vec<String> {
         let (name, path) = (pages::name(index), escaped(path));
         arguments.option("-fw_cfg", &format!("name={name},file={path}"));
     }
+    let append = match boot.start {
+        Start::Cold | Start::Savable(_) => "",
+        Start::Restored(_) => ",append=on",
+    };
     for (id, path) in [("console", &boot.console), ("records", &boot.records)] {
         // A file, never a socket or pipe: a full buffer would stop the guest's clock.
         let path = escaped(path);
-        arguments.option("-chardev", &format!("file,id={id},path={path}"));
+        arguments.option("-chardev", &format!("file,id={id},path={path}{append}"));
         arguments.option("-serial", &format!("chardev:{id}"));
     }
     arguments.option("-device", "pvpanic-pci");
+    match &boot.start {
+        Start::Cold => {}
+        Start::Savable(disk) => drive(&mut arguments, disk),
+        Start::Restored(disk) => {
+            drive(&mut arguments, disk);
+            arguments.option("-loadvm", SNAPSHOT);
+        }
+    }
     match surroundings.monitor {
         Monitor::Descriptor(number) => {
             let socket = format!("socket,id=monitor,fd={number}");
@@ -95,6 +128,14 @@ pub fn arguments(boot: &Boot, surroundings: Surroundings) -> Vec<String> {
         }
     }
     arguments.0
+}
+
+/// A drive that no device of the guest's belongs to. `cache=unsafe`: what a crash of the host
+/// leaves of it is never used.
+fn drive(arguments: &mut Arguments, disk: &Utf8PathBuf) {
+    let file = escaped(disk);
+    let drive = format!("if=none,node-name={DRIVE},format=qcow2,cache=unsafe,file={file}");
+    arguments.option("-drive", &drive);
 }
 
 /// The kernel's command line.
@@ -228,6 +269,7 @@ mod tests {
             pages: std::array::from_fn(|index| format!("/r/plan.{index}").into()),
             console: "/r/console".into(),
             records: "/r/records".into(),
+            start: Start::Cold,
         }
     }
 
@@ -272,6 +314,29 @@ mod tests {
     fn live_mode_with_tcg_in_full() {
         let tcg = live(Accelerator::Tcg);
         insta::assert_snapshot!(lines(&boot(&[(2, 512)], None, tcg)));
+    }
+
+    #[test]
+    fn a_savable_guest_differs_from_a_cold_one_by_its_drive_alone() {
+        let cold = boot(&[(1, 256)], None, exact());
+        let mut savable = cold.clone();
+        savable.start = Start::Savable("/s/a,b".into());
+        let drive = "-drive if=none,node-name=snapshot,format=qcow2,cache=unsafe,file=/s/a,,b\n";
+        assert_eq!(lines(&savable).replace(drive, ""), lines(&cold));
+    }
+
+    #[test]
+    fn a_restored_guest_continues_its_files() {
+        let mut boot = boot(&[(1, 256)], None, exact());
+        boot.start = Start::Restored("/s/disk".into());
+        let text = lines(&boot);
+        for words in [
+            "-chardev file,id=console,path=/r/console,append=on\n",
+            "-chardev file,id=records,path=/r/records,append=on\n",
+            "file=/s/disk\n-loadvm numalab\n",
+        ] {
+            assert!(text.contains(words), "{words} is not in {text}");
+        }
     }
 
     #[test]

@@ -50,7 +50,15 @@ impl Follower {
             source,
         };
         File::create(path).map_err(io)?;
-        let file = File::open(path).map_err(io)?;
+        Follower::open(path, limit)
+    }
+
+    /// Follows a file that is there, with what it holds already. QEMU adds to it.
+    pub fn open(path: &Utf8Path, limit: u64) -> Result<Follower, FollowError> {
+        let file = File::open(path).map_err(|source| FollowError::Io {
+            path: path.into(),
+            source,
+        })?;
         Ok(Follower {
             file,
             path: path.into(),
@@ -117,6 +125,17 @@ mod tests {
         file.write_all(b"two").unwrap();
         assert_eq!(follower.more().unwrap(), b"two");
         assert_eq!(follower.seen(), 6);
+    }
+
+    #[test]
+    fn what_is_there_already_is_read_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::try_from(folder.path().join("f")).unwrap();
+        std::fs::write(&path, "before").unwrap();
+        let mut follower = Follower::open(&path, 20).unwrap();
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b" and after").unwrap();
+        assert_eq!(follower.more().unwrap(), b"before and after");
     }
 
     #[test]

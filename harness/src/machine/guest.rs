@@ -4,6 +4,8 @@
 //! bytes from the guest, deadlines, a wish to stop. Whatever happens, QEMU is killed and
 //! reaped before [`run`] returns; if the future is dropped, it is killed then.
 
+mod save;
+
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
@@ -26,6 +28,8 @@ use super::output::Output;
 use super::process::{Process, ProcessError};
 use super::qemu::{Qemu, QemuError};
 use super::qmp::{Closed, Event as QmpEvent, Message, Qmp};
+
+pub use save::{SaveError, save};
 
 /// How often files and clocks are looked at. QEMU's events need no look.
 const TICK: Duration = Duration::from_millis(5);
@@ -125,30 +129,14 @@ pub async fn run(
         return output.outcome(End::Cancelled, Duration::ZERO);
     }
     let start = Instant::now();
-    let (process, socket) = Process::start(qemu.path().as_os_str(), |descriptor| {
-        let surroundings = Surroundings {
-            sandbox: qemu.sandbox(),
-            monitor: Monitor::Descriptor(descriptor),
-        };
-        argv::arguments(boot, surroundings)
-    })
-    .await?;
-    output.tell(Event::Started { pid: process.pid() });
-    let (qmp, messages) = super::qmp::connect(socket);
-    let mut guest = Guest {
-        process,
-        qmp,
-        messages,
-        open: true,
-        ending: None,
-    };
-    let ended = guest.watch(boot, &mut output, &cancel).await;
+    let mut guest = Guest::start(qemu, boot, &mut output).await?;
+    let ended = guest.watch(boot, &mut output, None, &cancel).await;
     output.note(guest.process.cpu_time());
     let wall = start.elapsed();
     let gone = guest.process.end().await?;
     let end = match ended? {
         Ended::Known(end) => end,
-        Ended::Exited => End::QemuExit {
+        Ended::Exited | Ended::Reached => End::QemuExit {
             how: gone.how(),
             stderr: String::from_utf8_lossy(&gone.stderr).into_owned(),
         },
@@ -191,6 +179,8 @@ enum Ended {
     Known(End),
     /// QEMU is gone, and only its status can say why.
     Exited,
+    /// Not at all: the guest has come to where the watch was to end.
+    Reached,
 }
 
 /// A running QEMU.
@@ -205,10 +195,37 @@ struct Guest {
 }
 
 impl Guest {
+    /// Starts QEMU.
+    async fn start<F: FnMut(Event<'_>)>(
+        qemu: &Qemu,
+        boot: &Boot,
+        output: &mut Output<F>,
+    ) -> Result<Guest, GuestError> {
+        let (process, socket) = Process::start(qemu.path().as_os_str(), |descriptor| {
+            let surroundings = Surroundings {
+                sandbox: qemu.sandbox(),
+                monitor: Monitor::Descriptor(descriptor),
+            };
+            argv::arguments(boot, surroundings)
+        })
+        .await?;
+        output.tell(Event::Started { pid: process.pid() });
+        let (qmp, messages) = super::qmp::connect(socket);
+        Ok(Guest {
+            process,
+            qmp,
+            messages,
+            open: true,
+            ending: None,
+        })
+    }
+
+    /// Watches the guest to its end, or until it has left the stage `leaves`.
     async fn watch<F: FnMut(Event<'_>)>(
         &mut self,
         boot: &Boot,
         output: &mut Output<F>,
+        leaves: Option<Stage>,
         cancel: &CancellationToken,
     ) -> Result<Ended, GuestError> {
         let mut tick = interval(TICK);
@@ -227,6 +244,9 @@ impl Guest {
                     }
                     if let Some(end) = output.look()? {
                         return Ok(Ended::Known(end));
+                    }
+                    if leaves.is_some_and(|stage| stage != output.stage()) {
+                        return Ok(Ended::Reached);
                     }
                     if self.ending.as_ref().is_some_and(|(_, until)| Instant::now() > *until) {
                         return Ok(Ended::Known(self.announced().unwrap_or(End::Monitor(Closed::End))));

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::argv::Boot;
+use super::argv::{Boot, Start};
 use super::deadline::{Deadlines, StageLimit, Waited};
 use super::guest::{self, Event, GuestError, Limits};
 use super::mode::{Accelerator, AcceleratorChoice, KvmCpu, Mode, ModeError, Platform};
@@ -262,6 +262,7 @@ impl Probe<'_> {
             pages: std::array::from_fn(|index| folder.join(format!("page.{index}"))),
             console: folder.join("console"),
             records: folder.join("records"),
+            start: Start::Cold,
         };
         Ok((made, boot))
     }

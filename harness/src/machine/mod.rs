@@ -40,3 +40,5 @@ mod output;
 pub mod guest;
 
 pub mod kvm;
+
+pub mod qcow2;

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::argv::Boot;
+use super::argv::{Boot, Start};
 use super::console::Console;
 use super::deadline::{Deadlines, Stage, Watch};
 use super::follow::{FollowError, Follower};
@@ -27,22 +27,32 @@ pub(super) struct Output<F> {
 }
 
 impl<F: FnMut(Event<'_>)> Output<F> {
-    /// Makes the files and starts to follow them.
+    /// Makes the files, or finds those that a restored guest continues, and starts to follow
+    /// them.
     pub(super) fn new(
         boot: &Boot,
         deadlines: &Deadlines,
         limits: &Limits,
         on_event: F,
     ) -> Result<Output<F>, FollowError> {
+        let follow = match boot.start {
+            Start::Cold | Start::Savable(_) => Follower::create,
+            Start::Restored(_) => Follower::open,
+        };
         Ok(Output {
-            console_file: Follower::create(&boot.console, limits.console)?,
-            records_file: Follower::create(&boot.records, limits.records)?,
+            console_file: follow(&boot.console, limits.console)?,
+            records_file: follow(&boot.records, limits.records)?,
             console: Console::default(),
             records: Records::default(),
             watch: Watch::new(*deadlines, Instant::now()),
             cpu: CpuTime::default(),
             on_event,
         })
+    }
+
+    /// The stage that the guest is in, by what has been taken.
+    pub(super) fn stage(&self) -> Stage {
+        self.watch.stage()
     }
 
     /// Tells what happens to QEMU.
@@ -70,6 +80,15 @@ impl<F: FnMut(Event<'_>)> Output<F> {
         let stage = self.watch.stage();
         let waited = self.watch.expired(Instant::now(), self.cpu.total());
         Ok(waited.map(|waited| End::Stuck { stage, waited }))
+    }
+
+    /// Takes what is new, whatever it may be a reason for. Returns whether there was anything.
+    pub(super) fn take_more(&mut self) -> Result<bool, GuestError> {
+        match self.take() {
+            Ok(more) => Ok(more),
+            Err(Refusal::End(_)) => Ok(false),
+            Err(Refusal::Error(error)) => Err(error),
+        }
     }
 
     /// Takes what is new. Returns whether there was anything.

@@ -99,7 +99,7 @@ impl Cache {
 
     /// Takes an entry out of the way at once, and then removes it. The caller holds
     /// its lock, or knows it to be damaged.
-    pub(crate) fn remove(&self, entry: &Path) -> Result<(), CacheError> {
+    pub fn remove(&self, entry: &Path) -> Result<(), CacheError> {
         let part = entry.parent().unwrap_or(&self.root);
         let grave = tempfile::Builder::new()
             .prefix(TEMPORARY)

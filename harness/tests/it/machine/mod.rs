@@ -2,6 +2,7 @@
 
 mod fake;
 mod kvm;
+mod saved;
 mod tiny;
 
 use std::fs;
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use numalab::machine::argv::Boot;
+use numalab::machine::argv::{Boot, Start};
 use numalab::machine::deadline::{Deadlines, StageLimit};
 use numalab::machine::guest::{self, Event, GuestError, Limits};
 use numalab::machine::mode::{Accelerator, Mode, Platform};
@@ -70,6 +71,7 @@ impl Folder {
             pages: std::array::from_fn(|index| self.file(&format!("page.{index}"))),
             console: self.file("console"),
             records: self.file("records"),
+            start: Start::Cold,
         }
     }
 }

@@ -17,37 +17,66 @@ pub(super) enum Last {
     Spin,
 }
 
-const CONSOLE: u16 = 0x3f8;
-const RECORDS: u16 = 0x2f8;
+pub(super) const CONSOLE: u16 = 0x3f8;
+pub(super) const RECORDS: u16 = 0x2f8;
 
 /// Where it is loaded.
 const BASE: u32 = 0x10_0000;
 const HEADERS: u32 = 64 + 2 * 56;
 
+/// What it does before that.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part<'a> {
+    /// Writes to a UART.
+    Say(u16, &'a str),
+    /// Uses up so many instructions.
+    Count(u32),
+}
+
+pub(super) fn kernel(console: &str, records: &str, last: Last) -> Vec<u8> {
+    program(
+        &[Part::Say(CONSOLE, console), Part::Say(RECORDS, records)],
+        last,
+    )
+}
+
 /// An ELF file with a PVH note (`XEN_ELFNOTE_PHYS32_ENTRY`): QEMU enters it in 32-bit mode,
 /// without paging.
-pub(super) fn kernel(console: &str, records: &str, last: Last) -> Vec<u8> {
+pub(super) fn program(parts: &[Part<'_>], last: Last) -> Vec<u8> {
     let entry = BASE + HEADERS + 28;
-    let mut code = Vec::new();
-    let texts = [(CONSOLE, console), (RECORDS, records)];
+    let length = |part: &Part<'_>| match part {
+        Part::Say(..) => 20,
+        Part::Count(_) => 7,
+    };
     // The texts lie behind the code, whose length depends on nothing but its parts.
-    let length = texts.len() * 20 + end(last).len();
+    let length = parts.iter().map(length).sum::<usize>() + end(last).len();
     let mut text = entry + u32::try_from(length).unwrap();
-    for (port, said) in texts {
-        let size = u32::try_from(said.len()).unwrap();
-        code.push(0xbe); // mov esi, text
-        code.extend(text.to_le_bytes());
-        code.push(0xb9); // mov ecx, size
-        code.extend(size.to_le_bytes());
-        code.extend([0x66, 0xba]); // mov dx, port
-        code.extend(port.to_le_bytes());
-        code.extend([0xe3, 0x04]); // jecxz over the loop
-        code.extend([0xac, 0xee, 0xe2, 0xfc]); // lodsb; out dx, al; loop
-        text += size;
+    let (mut code, mut texts) = (Vec::new(), Vec::new());
+    for part in parts {
+        match part {
+            Part::Say(port, said) => {
+                let size = u32::try_from(said.len()).unwrap();
+                code.push(0xbe); // mov esi, text
+                code.extend(text.to_le_bytes());
+                code.push(0xb9); // mov ecx, size
+                code.extend(size.to_le_bytes());
+                code.extend([0x66, 0xba]); // mov dx, port
+                code.extend(port.to_le_bytes());
+                code.extend([0xe3, 0x04]); // jecxz over the loop
+                code.extend([0xac, 0xee, 0xe2, 0xfc]); // lodsb; out dx, al; loop
+                text += size;
+                texts.extend(said.bytes());
+            }
+            Part::Count(number) => {
+                code.push(0xb9); // mov ecx, number
+                code.extend(number.to_le_bytes());
+                code.extend([0xe2, 0xfe]); // loop to itself
+            }
+        }
     }
-    assert_eq!(code.len(), texts.len() * 20);
     code.extend(end(last));
-    code.extend(console.bytes().chain(records.bytes()));
+    assert_eq!(code.len(), length);
+    code.extend(texts);
     elf(entry, &code)
 }
 
