@@ -1,4 +1,5 @@
-//! Exact mode's promise: the same bytes of console and records, whatever the host does.
+//! Exact mode's promise: the same bytes of console and records, whatever the host does, and
+//! whether a guest boots cold or is restored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +9,11 @@ use libtest_mimic::Trial;
 use miette::{IntoDiagnostic as _, miette};
 use numalab::lab::{Lab, Limits};
 use numalab::machine::mode::AcceleratorChoice;
-use numalab::report::{RunReport, text};
+use numalab::report::{Life, RunReport, text};
 use numalab::run::{Request, Stand};
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
+use numalab_kernels::Cache;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, block_on};
@@ -43,8 +45,9 @@ fn trial(bench: &Arc<Bench>, scenario: Scenario, at_least: usize) -> Trial {
     })
 }
 
-/// Two runs of one seed, the second with the host's processors kept busy, and one of another
-/// seed.
+/// Cold runs of two seeds, one of them again with the host's processors kept busy; then both
+/// seeds restored from a guest that is booted and saved anew, at whatever moment the busy host
+/// finds for it.
 async fn same_bytes(
     lab: &Lab,
     scenario: &Scenario,
@@ -52,46 +55,68 @@ async fn same_bytes(
     cancel: &CancellationToken,
 ) -> miette::Result<()> {
     let ui = Ui::new(false);
-    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
     let kernel = lab.kernel(&lab.wanted(KERNEL)?, Limits::default(), &ui, cancel)?;
-    let stand = checked.ready(&kernel.id, &ui, cancel).await?;
-    let run = async |seed| -> miette::Result<RunReport> {
+    let stand = async |lab: &Lab, cold| -> miette::Result<Stand> {
+        let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?.cold(cold);
+        Ok(checked.ready(&kernel.id, &ui, cancel).await?)
+    };
+    let run = async |stand: &Stand, seed| -> miette::Result<RunReport> {
         let request = Request::new(scenario, &kernel.id, seed, None, &[])?;
         Ok(stand.run(&request, &ui, cancel).await?)
     };
-    let quiet = run(1).await?;
-    let busy = {
+    let cold = stand(lab, true).await?;
+    let first = run(&cold, 1).await?;
+    let second = run(&cold, 2).await?;
+    let fresh = tempfile::tempdir().into_diagnostic()?;
+    let mut elsewhere = Lab::open()?;
+    elsewhere.cache = Cache::open(fresh.path()).into_diagnostic()?;
+    let restoring = stand(&elsewhere, false).await?;
+    let (busy, restored) = {
         let _load = Load::start();
-        run(1).await?
+        (run(&cold, 1).await?, run(&restoring, 1).await?)
     };
-    let other = run(2).await?;
-    for file in ["console.log", "records.jsonl"] {
-        let [one, two, other] = [&quiet, &busy, &other]
-            .map(|report| std::fs::read(report.folder.join(file)).into_diagnostic());
-        let (one, two, other) = (one?, two?, other?);
-        if one.is_empty() || one != two {
+    let restored_second = run(&restoring, 2).await?;
+
+    for (one, other, life) in [
+        (&first, &busy, Life::Cold),
+        (&first, &restored, Life::Restored),
+        (&second, &restored_second, Life::Restored),
+    ] {
+        if one.life != Life::Cold || other.life != life {
             return Err(miette!(
-                "{file} of two runs with one seed differ\n{}{}",
-                text::details(&quiet),
-                text::details(&busy)
+                "a run did not begin as it was to: {}",
+                other.folder
             ));
         }
-        if file == "records.jsonl" {
-            if one == other {
+        for file in ["console.log", "records.jsonl"] {
+            let (one_bytes, other_bytes) = (read(one, file)?, read(other, file)?);
+            if one_bytes.is_empty() || one_bytes != other_bytes {
                 return Err(miette!(
-                    "seed 2 gives the records of seed 1: {}",
-                    quiet.folder
-                ));
-            }
-            if one.len() < at_least {
-                return Err(miette!(
-                    "{} bytes of records, and {at_least} are wanted",
-                    one.len()
+                    "{file} of two runs with one seed differ\n{}{}",
+                    text::details(one),
+                    text::details(other)
                 ));
             }
         }
     }
+    let records = read(&first, "records.jsonl")?;
+    if records == read(&second, "records.jsonl")? {
+        return Err(miette!(
+            "seed 2 gives the records of seed 1: {}",
+            first.folder
+        ));
+    }
+    if records.len() < at_least {
+        return Err(miette!(
+            "{} bytes of records, and {at_least} are wanted",
+            records.len()
+        ));
+    }
     Ok(())
+}
+
+fn read(report: &RunReport, file: &str) -> miette::Result<Vec<u8>> {
+    std::fs::read(report.folder.join(file)).into_diagnostic()
 }
 
 /// Many measurements, each with all counters.
