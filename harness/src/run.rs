@@ -1,17 +1,16 @@
 //! One scenario on one kernel with one seed: from a plan to a report in a folder.
 
+mod clock;
+mod firmware;
 mod life;
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{io, iter};
 
 use camino::Utf8PathBuf;
 use numalab_kernels::cache::Part;
-use numalab_kernels::digest::{Digest, Digester};
 use numalab_protocol::pages;
-use numalab_protocol::record::Record;
 use tokio_util::sync::CancellationToken;
 
 use crate::folder::RunFolder;
@@ -31,6 +30,7 @@ use crate::snapshot::Snapshots;
 use crate::ui::Ui;
 use crate::unclean;
 use crate::verdict::{Unclean, Verdict, judge};
+use clock::{Clock, ms};
 
 /// How many of the console's last lines a report shows.
 const TAIL: usize = 12;
@@ -123,7 +123,7 @@ impl Stand {
         let images = utf8(&lab.cache.part(Part::Images))?;
         let probes = utf8(&lab.cache.part(Part::Tools))?;
         let image = numalab_images::ensure(&images)?;
-        let firmware = firmware(&qemu);
+        let firmware = firmware::digest(&qemu);
         Ok(Checked {
             qemu,
             live,
@@ -365,66 +365,6 @@ impl Stand {
             release: seen.release,
             console_tail,
             folder: folder.path().to_owned(),
-        }
-    }
-}
-
-/// The digest of the firmware that QEMU loads: it is no part of QEMU's version. Unknown
-/// where distributions keep it somewhere else.
-fn firmware(qemu: &Qemu) -> String {
-    let prefix = qemu.path().ancestors().nth(2).unwrap_or(Path::new("/usr"));
-    let folders = ["share/seabios", "share/qemu"].map(|folder| prefix.join(folder));
-    let mut digester = Digester::new();
-    for name in ["bios-256k.bin", "pvh.bin"] {
-        let found = folders
-            .iter()
-            .find_map(|folder| Digest::of_file(&folder.join(name)).ok());
-        match found {
-            Some(digest) => digester.field(name, digest.to_string()),
-            None => return "unknown".into(),
-        };
-    }
-    digester.finish().to_string()
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Takes the times at which a guest says things.
-#[derive(Debug)]
-struct Clock {
-    begun: Instant,
-    first_step: Option<Duration>,
-    end: Option<Duration>,
-}
-
-impl Clock {
-    fn start() -> Clock {
-        Clock {
-            begun: Instant::now(),
-            first_step: None,
-            end: None,
-        }
-    }
-
-    fn event(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Record(Record::Step { .. }) => {
-                self.first_step.get_or_insert(self.begun.elapsed());
-            }
-            Event::Record(Record::End { .. }) => self.end = Some(self.begun.elapsed()),
-            _ => {}
-        }
-    }
-
-    fn times(&self) -> Times {
-        let steps = self.first_step.zip(self.end);
-        Times {
-            wall_ms: ms(self.begun.elapsed()),
-            first_step_ms: self.first_step.map(ms),
-            steps_ms: steps.map(|(first, end)| ms(end.saturating_sub(first))),
-            ..Times::default()
         }
     }
 }
