@@ -90,7 +90,7 @@ pub fn main() -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: cannot start: {error}");
+            ui::put(&format!("error: cannot start: {error}"));
             return ExitCode::from(INCONCLUSIVE);
         }
     };
@@ -103,15 +103,15 @@ pub fn main() -> ExitCode {
     ExitCode::from(match outcome {
         Ok(code) => code,
         Err(Failure::Input(report)) => {
-            eprintln!("{report:?}");
+            ui::put(&format!("{report:?}"));
             INPUT
         }
         Err(Failure::Environment(report)) => {
-            eprintln!("{report:?}");
+            ui::put(&format!("{report:?}"));
             INCONCLUSIVE
         }
         Err(Failure::Interrupted) => {
-            eprintln!("interrupted");
+            ui::put("interrupted");
             INTERRUPTED
         }
     })

@@ -5,6 +5,7 @@ use std::fmt;
 use camino::{Utf8Path, Utf8PathBuf};
 use miette::Diagnostic;
 use numalab_kernels::Digest;
+use numalab_protocol::Frame;
 use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Lab, LabError};
@@ -77,7 +78,8 @@ pub enum ReplayError {
 }
 
 /// What a replay gave.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Replay {
     /// The records are the same bytes.
     Identical {
@@ -240,14 +242,42 @@ impl fmt::Display for Replay {
             Replay::Identical { records } => write!(f, "identical: {records} records"),
             Replay::Differs { line, then, now } => {
                 writeln!(f, "record {line} is the first that differs")?;
-                let shown = |text: &Option<String>| match text {
-                    None => "nothing".to_owned(),
-                    Some(text) => escape(text.chars().take(400).collect::<String>().as_bytes()),
-                };
-                write!(f, "  then: {}\n  now:  {}", shown(then), shown(now))
+                let texts = [then, now].map(|text| text.as_deref().unwrap_or("nothing"));
+                let [then_shown, now_shown] = around_difference(texts);
+                write!(f, "  then: {then_shown}\n  now:  {now_shown}")?;
+                // The guest did not write a line that does not match its own check value.
+                match then
+                    .as_deref()
+                    .map(|text| Frame::from_line(text.as_bytes()))
+                {
+                    Some(Err(error)) => {
+                        write!(f, "\n  the kept line is not as it was written: {error}")
+                    }
+                    _ => Ok(()),
+                }
             }
         }
     }
+}
+
+/// How much of a line is shown before and after the first place that differs.
+const CONTEXT: usize = 60;
+
+fn around_difference(texts: [&str; 2]) -> [String; 2] {
+    let [one, other] = texts.map(|text| text.chars().collect::<Vec<char>>());
+    let same = one
+        .iter()
+        .zip(&other)
+        .take_while(|(one, other)| one == other)
+        .count();
+    let first = same.saturating_sub(CONTEXT);
+    [one, other].map(|text| {
+        let last = text.len().min(same + CONTEXT);
+        let part: String = text[first.min(last)..last].iter().collect();
+        let before = if first > 0 { "..." } else { "" };
+        let after = if last < text.len() { "..." } else { "" };
+        format!("{before}{}{after}", escape(part.as_bytes()))
+    })
 }
 
 #[cfg(test)]
@@ -261,9 +291,13 @@ mod tests {
             Replay::Identical { records: 2 }
         );
         let differs = compare(b"a\nb\nc\n", b"a\nx\nc\n");
-        let expected = "record 2 is the first that differs\n  then: b\n  now:  x";
-        assert_eq!(differs.to_string(), expected);
+        let shown = differs.to_string();
+        assert!(shown.starts_with("record 2 is the first that differs\n  then: b\n  now:  x\n"));
+        assert!(shown.contains("not as it was written"), "{shown}");
+        let long = |digit| format!("{}{digit}{}\n", "a".repeat(500), "b".repeat(500));
+        let shown = compare(long(1).as_bytes(), long(2).as_bytes()).to_string();
+        assert!(shown.contains("a1b") && shown.contains("a2b"), "{shown}");
         let shorter = compare(b"a\nb\n", b"a\n");
-        assert!(shorter.to_string().ends_with("then: b\n  now:  nothing"));
+        assert!(shorter.to_string().contains("then: b\n  now:  nothing"));
     }
 }

@@ -1,7 +1,7 @@
 //! What a person sees while something long runs: bars on a terminal, plain lines elsewhere,
 //! nothing when quiet. All of it goes to standard error; results go to standard output.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,11 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use numalab_kernels::{Event, Progress};
 
 use crate::machine::escape::escape;
+
+/// Writes a line to standard error. That nobody can read it is no reason to stop.
+pub fn put(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
 
 /// How often a plain line tells how far a count is.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -56,7 +61,7 @@ impl Ui {
                 // A line that cannot be shown is no reason to stop.
                 let _ = bars.println(line);
             }
-            Style::Lines => eprintln!("{line}"),
+            Style::Lines => put(&format!("{line}")),
             Style::Quiet => {}
         }
     }
@@ -64,7 +69,7 @@ impl Ui {
     /// Says a line even when quiet: something that the user must know.
     pub fn warn(&self, line: &str) {
         match &self.style {
-            Style::Quiet => eprintln!("warning: {line}"),
+            Style::Quiet => put(&format!("warning: {line}")),
             _ => self.say(&format!("warning: {line}")),
         }
     }
@@ -109,8 +114,8 @@ impl Ui {
             Style::Lines if state.said.is_none_or(|said| said.elapsed() >= LINE_EVERY) => {
                 state.said = Some(Instant::now());
                 match total {
-                    Some(total) => eprintln!("  {what}: {done} of about {}", total.max(done)),
-                    None => eprintln!("  {what}: {done}"),
+                    Some(total) => put(&format!("  {what}: {done} of about {}", total.max(done))),
+                    None => put(&format!("  {what}: {done}")),
                 }
             }
             Style::Lines | Style::Quiet => {}

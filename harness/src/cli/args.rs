@@ -24,7 +24,11 @@ pub struct Args {
 }
 
 const EXITS: &str = "Exit codes: 0 every verdict is pass (compare: nothing broken or unclear), \
-1 fail or broken, 2 wrong input, 3 inconclusive or unclear.";
+1 fail or broken, 2 wrong input, 3 inconclusive or unclear, 130 interrupted.
+
+Environment: NUMALAB_CACHE kernels and saved guests (by default in the user's cache folder), \
+NUMALAB_RUNS run folders (target/numalab/runs), NUMALAB_QEMU the QEMU to use, NUMALAB_ROOT the \
+project's folder.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -190,7 +194,7 @@ pub(super) async fn dispatch(
         Command::Kernel { command } => kernel::kernel(command, args.json, ui, cancel).await,
         Command::Run(run) => run::run(run, args.json, ui, cancel).await,
         Command::Compare(compare) => compare::compare(compare, args.json, ui, cancel).await,
-        Command::Replay { run } => replay::replay(run, ui, cancel).await,
+        Command::Replay { run } => replay::replay(run, args.json, ui, cancel).await,
         Command::Schema => generate::schema(),
         Command::Cache { command } => cache::cache(command.as_ref(), args.json),
         Command::Completions { shell } => generate::completions(*shell),

@@ -10,17 +10,23 @@ use crate::ui::Ui;
 
 pub(super) async fn replay(
     folder: &Utf8Path,
+    json: bool,
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
     let lab = Lab::open()?;
     let kept = replay::Kept::read(folder).map_err(Failure::input)?;
     let (replay, again, changed) = replay::run(&lab, &kept, ui, cancel).await?;
-    let mut text = format!("{replay}\nagain: {again}\n");
-    for change in &changed {
-        text.push_str(&format!("note: {change}\n"));
+    if json {
+        let value = serde_json::json!({ "outcome": replay, "again": again, "changed": changed });
+        print(&format!("{value:#}\n"))?;
+    } else {
+        let mut text = format!("{replay}\nagain: {again}\n");
+        for change in &changed {
+            text.push_str(&format!("note: {change}\n"));
+        }
+        print(&text)?;
     }
-    print(&text)?;
     Ok(match replay {
         Replay::Identical { .. } => GOOD,
         // Another QEMU or image may give other digits: then no promise is broken.

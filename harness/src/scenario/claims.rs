@@ -40,6 +40,20 @@ pub(super) fn resolve(
             None
         }
     };
+    let percent = matches!(
+        raw.r#in,
+        Some(RawUnit::PercentOfPages | RawUnit::PercentOfVmas)
+    );
+    let bounds = [
+        ("equals", raw.equals),
+        ("at-least", raw.at_least),
+        ("at-most", raw.at_most),
+    ];
+    for (key, bound) in bounds {
+        if percent && bound.is_some_and(|bound| !(0..=100).contains(&bound)) {
+            problems.add(format!("{path}.{key}"), "a share is 0 to 100 percent");
+        }
+    }
     let subject = claim_subject(path, raw, steps, extent, problems);
     if problems.len() > before {
         return None;

@@ -122,7 +122,7 @@ fn scenario(
     let guards = all("guards", &raw.guards);
     let expectations = all("expect", &raw.expect);
     if problems.is_empty() {
-        let uncontrolled = vacuity::uncontrolled(&guards, &expectations);
+        let uncontrolled = vacuity::uncontrolled(&guards, &expectations, &resolved.measures);
         let untouched = vacuity::untouched(&expectations, &resolved.measures);
         for (i, sentence) in uncontrolled.into_iter().chain(untouched) {
             problems.add(format!("expect[{i}]"), sentence);

@@ -32,8 +32,9 @@ pub(super) struct Measured {
     pub(super) acting: BTreeSet<String>,
     /// Those that live during its step.
     pub(super) alive: BTreeSet<String>,
-    /// Those that touch memory in its step.
-    pub(super) touching: BTreeSet<String>,
+    /// Those that touch memory in its step, and for how many milliseconds; `None` where the
+    /// text gives no time.
+    pub(super) touching: BTreeMap<String, Option<u64>>,
 }
 
 pub(super) struct Resolver<'a> {
@@ -111,8 +112,12 @@ pub(super) fn resolve(
             if own().next().is_some() {
                 measured.acting.insert(name.clone());
             }
-            if own().any(|action| action.touch.is_some()) {
-                measured.touching.insert(name.clone());
+            let touches = || own().filter(|action| action.touch.is_some());
+            if touches().next().is_some() {
+                // A time that cannot be read is a problem already.
+                let time =
+                    touches().map(|action| quantity::milliseconds(action.r#for.as_deref()?).ok());
+                measured.touching.insert(name.clone(), time.sum());
             }
         }
     }

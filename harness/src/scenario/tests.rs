@@ -260,6 +260,17 @@ fn what_an_idle_kernel_gives_is_refused() {
         ),
         "no task touches memory",
     );
+    // One that is measured for less time than its control.
+    let short = "  - { measure: short, run: [ { task: t, touch: 1MiB, TIME } ] }";
+    let expect =
+        "expect:\n  - { measure: short, counter: numa_pte_updates, equals: 0, because: b }";
+    for time in ["for: 900ms", "passes: 1", "until-scan-seq: 1, within: 9s"] {
+        refused(
+            &format!("{touch}\n{}", short.replace("TIME", time)),
+            &format!("{control}{expect}"),
+            "touching `for` no longer a time",
+        );
+    }
     for nothing in ["passes: 0", "for: 0ms"] {
         let text = format!("  - {{ measure: m, run: [ {{ task: t, touch: 1MiB, {nothing} }} ] }}");
         let claims = format!("{control}expect:\n  - {{ exit-status: t, equals: 0, because: b }}");

@@ -70,15 +70,9 @@ pub(super) fn untouched(
     measures: &BTreeMap<String, Measured>,
 ) -> Vec<(usize, String)> {
     let lacking = |claim: &Claim| {
-        let (measure, task) = match &claim.subject {
-            Subject::Counter { measure, .. } => (measure, None),
-            Subject::MemoryStat { measure, task, .. }
-            | Subject::Sched { measure, task, .. }
-            | Subject::SchedChange { measure, task, .. } => (measure, Some(task)),
-            _ => return None,
-        };
+        let (measure, task) = measured(&claim.subject)?;
         let touching = &measures.get(measure)?.touching;
-        let touches = task.map_or(!touching.is_empty(), |task| touching.contains(task));
+        let touches = task.map_or(!touching.is_empty(), |task| touching.contains_key(task));
         let who = match task {
             Some(task) => format!("task {task} does not touch"),
             None => "no task touches".to_owned(),
@@ -98,9 +92,19 @@ pub(super) fn untouched(
 }
 
 /// The indices of the expectations that lack a control, each with the sentence to show.
-pub(super) fn uncontrolled(guards: &[Claim], expectations: &[Claim]) -> Vec<(usize, String)> {
+///
+/// A control that runs longer than its subject is none: a kernel scans only after a delay,
+/// and what is measured for less than that is never scanned.
+pub(super) fn uncontrolled(
+    guards: &[Claim],
+    expectations: &[Claim],
+    measures: &BTreeMap<String, Measured>,
+) -> Vec<(usize, String)> {
+    let control = |guard: &Claim, claim: &Claim| {
+        controls(guard, claim) && no_longer(&guard.subject, &claim.subject, measures)
+    };
     let lacking = |claim: &Claim| {
-        claim.holds_when_idle() && !guards.iter().any(|guard| controls(guard, claim))
+        claim.holds_when_idle() && !guards.iter().any(|guard| control(guard, claim))
     };
     let lacking = expectations
         .iter()
@@ -114,12 +118,43 @@ pub(super) fn uncontrolled(guards: &[Claim], expectations: &[Claim]) -> Vec<(usi
             };
             let sentence = format!(
                 "a subject that is idle or never scanned would satisfy `{} {}`: a guard must \
-                 demand activity of {control} in the same run",
+                 demand activity of {control} in the same run, touching `for` no longer a time",
                 claim.subject, claim.bound
             );
             (index, sentence)
         })
         .collect()
+}
+
+// The measurement and the task of a subject that is measured.
+fn measured(subject: &Subject) -> Option<(&String, Option<&String>)> {
+    match subject {
+        Subject::Counter { measure, .. } => Some((measure, None)),
+        Subject::MemoryStat { measure, task, .. }
+        | Subject::Sched { measure, task, .. }
+        | Subject::SchedChange { measure, task, .. } => Some((measure, Some(task))),
+        _ => None,
+    }
+}
+
+// Whether a control touches for no longer than its subject, by the text.
+fn no_longer(guard: &Subject, claim: &Subject, measures: &BTreeMap<String, Measured>) -> bool {
+    let time = |subject: &Subject| -> Option<u64> {
+        let (measure, task) = measured(subject)?;
+        let touching = &measures.get(measure)?.touching;
+        match task {
+            Some(task) => *touching.get(task)?,
+            None => touching.values().copied().max()?,
+        }
+    };
+    match (measured(guard), measured(claim)) {
+        (Some(_), Some(_)) => match (time(guard), time(claim)) {
+            (Some(guard), Some(claim)) => guard <= claim,
+            _ => false,
+        },
+        // Probes and placements are not of one measurement.
+        _ => true,
+    }
 }
 
 fn controls(guard: &Claim, claim: &Claim) -> bool {

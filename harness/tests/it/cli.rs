@@ -249,3 +249,19 @@ fn a_reader_that_goes_away_is_no_error() {
     let output = shell.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn progress_that_nobody_can_read_is_no_reason_to_stop() {
+    let folder = folder();
+    let mut shell = std::process::Command::new("sh");
+    let program = assert_cmd::cargo::cargo_bin("numalab");
+    shell
+        .args([
+            "-c",
+            "\"$0\" run nosuch --kernel linux-6.12 2>/dev/full; echo $?",
+        ])
+        .arg(program)
+        .current_dir(folder.path());
+    let output = shell.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "2\n");
+}
