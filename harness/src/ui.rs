@@ -61,7 +61,7 @@ impl Ui {
                 // A line that cannot be shown is no reason to stop.
                 let _ = bars.println(line);
             }
-            Style::Lines => put(&format!("{line}")),
+            Style::Lines => put(line),
             Style::Quiet => {}
         }
     }

@@ -21,6 +21,9 @@ const IDENTITY: &str = "source.json";
 /// Unpacked, a kernel's source takes about ten times its package's size.
 const GROWTH: u64 = 11;
 
+/// Bytes that apt's own lists and caches may take; 14 MB were seen for one Debian suite.
+const LISTS: u64 = 200 * 1024 * 1024;
+
 /// How often an entry is looked for again when it is pruned under our hands.
 const ATTEMPTS: usize = 3;
 
@@ -104,6 +107,8 @@ impl Getting<'_> {
             });
         }
         self.tools.check_unpack()?;
+        // apt retries for minutes on a disk that has no room even for the package lists.
+        self.cache.need(LISTS, "fetching the package lists")?;
         for folder in ["state/lists/partial", "cache/archives/partial"] {
             let path = state.join(folder);
             fs::create_dir_all(&path).map_err(|error| CacheError::io("make", path, error))?;
