@@ -113,10 +113,17 @@ fn is_alive(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap()
 }
 
-/// Waits until a process is gone that is not ours to reap.
+/// Whether a process has ended, reaped or not: a container's first process may reap nobody.
+fn has_ended(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    state.is_empty() || state.starts_with('Z')
+}
+
+/// Waits until a process has ended that is not ours to reap.
 fn await_death(pid: u32) {
     let mut waited = Duration::ZERO;
-    while is_alive(pid) {
+    while !has_ended(pid) {
         std::thread::sleep(Duration::from_millis(10));
         waited += Duration::from_millis(10);
         assert!(waited < Duration::from_secs(60), "process {pid} lives on");
