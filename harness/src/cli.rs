@@ -100,21 +100,19 @@ pub fn main() -> ExitCode {
     });
     // A build that is still ending holds its own lock; it was told to stop.
     runtime.shutdown_timeout(std::time::Duration::from_secs(20));
-    ExitCode::from(match outcome {
-        Ok(code) => code,
-        Err(Failure::Input(report)) => {
-            ui::put(&format!("{report:?}"));
-            INPUT
-        }
-        Err(Failure::Environment(report)) => {
-            ui::put(&format!("{report:?}"));
-            INCONCLUSIVE
-        }
-        Err(Failure::Interrupted) => {
-            ui::put("interrupted");
-            INTERRUPTED
-        }
-    })
+    let (code, error) = match outcome {
+        Ok(code) => return ExitCode::from(code),
+        Err(Failure::Input(report)) => (INPUT, format!("{report:?}")),
+        Err(Failure::Environment(report)) => (INCONCLUSIVE, format!("{report:?}")),
+        Err(Failure::Interrupted) => (INTERRUPTED, "interrupted".to_owned()),
+    };
+    ui::put(&error);
+    if args.json {
+        // A script gets the reason where it looks for results.
+        let value = serde_json::json!({ "error": error.trim(), "exit-code": code });
+        let _ = print(&format!("{value:#}\n"));
+    }
+    ExitCode::from(code)
 }
 
 /// Prints a result. A reader that has gone, such as `head`, is no error.

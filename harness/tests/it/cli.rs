@@ -265,3 +265,14 @@ fn progress_that_nobody_can_read_is_no_reason_to_stop() {
     let output = shell.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "2\n");
 }
+
+#[test]
+fn a_script_gets_the_reason_as_json() {
+    let folder = folder();
+    let words = ["--json", "-q", "run", "nosuch", "--kernel", "linux-6.12"];
+    let output = numalab(folder.path()).args(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["exit-code"], 2);
+    assert!(json["error"].as_str().unwrap().contains("nosuch"));
+}
