@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_yaml::Value;
 
-use crate::wanted::{Expected, Source};
+use crate::wanted::{Expected, Package, Source, SourceKeys};
 
 /// A definition file, as written.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,8 +71,8 @@ struct Text {
     summary: String,
     #[serde(default)]
     base: Option<String>,
-    #[serde(default, with = "serde_yaml::with::singleton_map_recursive")]
-    source: Option<Source>,
+    #[serde(default)]
+    source: Option<SourceKeys>,
     #[serde(default)]
     revert: Vec<String>,
     #[serde(default)]
@@ -134,7 +134,12 @@ impl Definition {
                 ),
             ));
         }
-        let start = match (parsed.base, parsed.source) {
+        let source = match parsed.source.map(Source::try_from) {
+            Some(Err(why)) => return Err(fault("source", why.to_owned())),
+            Some(Ok(source)) => Some(source),
+            None => None,
+        };
+        let start = match (parsed.base, source) {
             (Some(base), None) => Start::Base(base),
             (None, Some(source)) => Start::Source(source),
             (None, None) => {
@@ -153,13 +158,19 @@ impl Definition {
                 ));
             }
         };
-        if let Start::Source(Source::Debian(package)) = &start
-            && !is_package(package)
-        {
-            return Err(fault(
-                package,
-                format!("{package:?} is no name of a Debian package, such as linux-source-6.12"),
-            ));
+        if let Start::Source(Source::Debian(Package { name, suite })) = &start {
+            if !is_package(name) {
+                return Err(fault(
+                    name,
+                    format!("{name:?} is no name of a Debian package, such as linux-source-6.12"),
+                ));
+            }
+            if let Some(suite) = suite.as_ref().filter(|suite| !is_package(suite)) {
+                return Err(fault(
+                    suite,
+                    format!("{suite:?} is no name of a Debian suite, such as trixie-backports"),
+                ));
+            }
         }
         let mut set = BTreeMap::new();
         for (option, value) in parsed.set {
@@ -277,7 +288,8 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// Debian policy 5.6.1: lower-case letters, digits, `+`, `-`, `.`, and it begins with
-/// a letter or digit, so that it can be no option of apt.
+/// a letter or digit, so that it can be no option of apt. Suites' names are of the same
+/// letters.
 fn is_package(name: &str) -> bool {
     name.len() >= 2
         && name.starts_with(|letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit())

@@ -58,6 +58,16 @@ pub enum SourceError {
         /// Where all of it is.
         log: PathBuf,
     },
+    /// No package source has it.
+    #[error("apt has no package {package}: {why} (log: {log:?})")]
+    NoPackage {
+        /// The package.
+        package: String,
+        /// Where it was looked for, and what to do.
+        why: String,
+        /// What apt said.
+        log: PathBuf,
+    },
     /// There is no apt.
     #[error(
         "the package {package} is fetched by apt-get, which this machine does not have: give the \
@@ -141,6 +151,7 @@ impl SourceError {
             Self::Interrupted { .. } => Class::Interrupted,
             Self::Built { .. } | Self::Read { .. } | Self::Name { .. } => Class::Input,
             Self::Fetch { .. }
+            | Self::NoPackage { .. }
             | Self::NoApt { .. }
             | Self::Checksum { .. }
             | Self::Unpack { .. }

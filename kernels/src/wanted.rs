@@ -2,6 +2,7 @@
 //! files once. From here on no definition and no patch file is looked at again.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -44,13 +45,88 @@ pub struct Recipe {
 
 /// Where a kernel's source comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(try_from = "SourceKeys", into = "SourceKeys")]
 #[non_exhaustive]
 pub enum Source {
-    /// A Debian source package by its name, for instance `linux-source-6.12`.
-    Debian(String),
+    /// A Debian source package.
+    Debian(Package),
     /// A folder with a kernel's source. It is copied, never written to.
     Directory(PathBuf),
+}
+
+/// A Debian package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its name, for instance `linux-source-6.12`.
+    pub name: String,
+    /// The suite that it is taken from, for instance `trixie-backports`, on the mirror
+    /// that the system takes Debian from. `None`: the system's own package sources.
+    pub suite: Option<String>,
+}
+
+impl fmt::Display for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.suite {
+            Some(suite) => write!(f, "{} of {suite}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// A source as definitions and records spell it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct SourceKeys {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    debian: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    suite: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    directory: Option<PathBuf>,
+}
+
+impl TryFrom<SourceKeys> for Source {
+    type Error = &'static str;
+
+    fn try_from(keys: SourceKeys) -> Result<Self, Self::Error> {
+        match keys {
+            SourceKeys {
+                debian: Some(name),
+                suite,
+                directory: None,
+            } => Ok(Self::Debian(Package { name, suite })),
+            SourceKeys {
+                debian: None,
+                suite: None,
+                directory: Some(path),
+            } => Ok(Self::Directory(path)),
+            SourceKeys {
+                debian: None,
+                suite: Some(_),
+                ..
+            } => Err("`suite` belongs to a Debian package: name it under `debian`"),
+            _ => Err(
+                "a source is one of `debian` (a package, and maybe its `suite`) and \
+                 `directory`",
+            ),
+        }
+    }
+}
+
+impl From<Source> for SourceKeys {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Debian(Package { name, suite }) => Self {
+                debian: Some(name),
+                suite,
+                ..Self::default()
+            },
+            Source::Directory(path) => Self {
+                directory: Some(path),
+                ..Self::default()
+            },
+        }
+    }
 }
 
 /// A patch file, read.

@@ -13,7 +13,7 @@ use crate::digest::Digest;
 use crate::process::{self, Job, Told};
 use crate::progress::{Event, Stage};
 use crate::tree::SourceTree;
-use crate::wanted::Source;
+use crate::wanted::{Package, Source};
 
 /// The file in an entry that says what it is; it is written last.
 const IDENTITY: &str = "source.json";
@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 3;
 
 impl Getting<'_> {
     /// What the cache has of a package; fetches it if it has nothing.
-    pub(super) fn debian(&self, package: &str) -> Result<Identity, SourceError> {
+    pub(super) fn debian(&self, package: &Package) -> Result<Identity, SourceError> {
         if let Some(identity) = self.known(package) {
             return Ok(identity);
         }
@@ -41,7 +41,7 @@ impl Getting<'_> {
         }
     }
 
-    pub(super) fn open_debian(&self, package: &str) -> Result<Opened, SourceError> {
+    pub(super) fn open_debian(&self, package: &Package) -> Result<Opened, SourceError> {
         for _ in 0..ATTEMPTS {
             let identity = self.debian(package)?;
             let name = entry_name(package, &identity);
@@ -74,15 +74,15 @@ impl Getting<'_> {
     }
 
     /// The package as the cache has it: the one fetched last.
-    fn known(&self, package: &str) -> Option<Identity> {
-        let prefix = format!("{}_", plain(&format!("debian-{package}")));
+    fn known(&self, package: &Package) -> Option<Identity> {
+        let prefix = format!("{}_", plain(&format!("debian-{}", package.name)));
         let mut found: Vec<(SystemTime, Identity)> = Vec::new();
         for part in [Part::Sources, Part::Trees] {
             for item in fs::read_dir(self.cache.part(part)).ok()?.flatten() {
                 let path = item.path().join(IDENTITY);
                 if item.file_name().to_string_lossy().starts_with(&prefix)
                     && let Some(identity) = read_identity(&path)
-                    && identity.source == Source::Debian(package.to_owned())
+                    && identity.source == Source::Debian(package.clone())
                 {
                     let time = fs::metadata(&path).and_then(|data| data.modified());
                     found.push((time.unwrap_or(SystemTime::UNIX_EPOCH), identity));
@@ -96,67 +96,66 @@ impl Getting<'_> {
         found.pop().map(|(_, identity)| identity)
     }
 
-    fn fetch(&self, package: &str, state: &Path) -> Result<Identity, SourceError> {
+    fn fetch(&self, package: &Package, state: &Path) -> Result<Identity, SourceError> {
         self.progress.event(Event::Stage {
             stage: Stage::Fetch,
-            detail: package,
+            detail: &package.to_string(),
         });
         if which::which_in("apt-get", Some(&self.tools.path), "/").is_err() {
             return Err(SourceError::NoApt {
-                package: package.to_owned(),
+                package: package.to_string(),
             });
         }
         self.tools.check_unpack()?;
         // apt retries for minutes on a disk that has no room even for the package lists.
         self.cache.need(LISTS, "fetching the package lists")?;
-        for folder in ["state/lists/partial", "cache/archives/partial"] {
-            let path = state.join(folder);
-            fs::create_dir_all(&path).map_err(|error| CacheError::io("make", path, error))?;
-        }
-        let status = state.join("status");
-        fs::write(&status, "").map_err(|error| CacheError::io("write", status, error))?;
         let log = self
             .cache
-            .entry(Part::Logs, &format!("fetch-{}.log", plain(package)));
+            .entry(Part::Logs, &format!("fetch-{}.log", plain(&package.name)));
         let _ = fs::remove_file(&log);
-        let apt = Apt {
-            getting: self,
-            package,
-            state,
-            log: &log,
-            start: Instant::now(),
-        };
+        let apt = Apt::of(self, package, state, &log)?;
         // Without new lists the old ones may still do.
-        let updated = apt.run(&["update"], None, &mut |_| {})?;
+        let updated = apt.update()?;
         let mut address = None;
-        let listed = apt.run(&["--print-uris", "download", package], None, &mut |told| {
-            if let Told::Line(line) = told {
-                address = address.take().or_else(|| Address::parse(line));
-            }
-        })?;
+        let listed = apt.run(
+            &["--print-uris", "download", &package.name],
+            None,
+            &mut |told| {
+                if let Told::Line(line) = told {
+                    address = address.take().or_else(|| Address::parse(line));
+                }
+            },
+        )?;
         let (true, Some(address)) = (listed, address) else {
-            return Err(apt.failed(if updated {
-                "none of the configured package sources has it; on Debian 12 it comes from \
-                 bookworm-backports or bookworm-security (see sources.list(5))"
-            } else {
-                "the package lists could not be fetched (is there a network, or a proxy to be \
-                 set in http_proxy?), and the old ones do not have it"
-            }));
+            return Err(
+                if updated || (package.suite.is_some() && apt.has_no_suite()) {
+                    apt.no_package()
+                } else {
+                    apt.failed(
+                        "not all package lists could be fetched (is there a network, or a proxy to \
+                     be set in http_proxy?), and the others do not have it",
+                    )
+                },
+            );
         };
         let entry = self.cache.temporary(Part::Sources)?;
         self.cache.need(
             address.size * (GROWTH + 1),
             "fetching and unpacking the source",
         )?;
-        let fetched = apt.run(&["download", package], Some(entry.path()), &mut |told| {
-            if let Told::Tick = told {
-                self.progress.event(Event::Count {
-                    stage: Stage::Fetch,
-                    done: size_of_packages(entry.path()),
-                    total: Some(address.size),
-                });
-            }
-        })?;
+        let fetched = apt.run(
+            &["download", &package.name],
+            Some(entry.path()),
+            &mut |told| {
+                if let Told::Tick = told {
+                    self.progress.event(Event::Count {
+                        stage: Stage::Fetch,
+                        done: size_of_packages(entry.path()),
+                        total: Some(address.size),
+                    });
+                }
+            },
+        )?;
         let archive = package_in(entry.path());
         let (true, Some(archive)) = (fetched, archive) else {
             return Err(apt.failed(&format!("{} could not be downloaded", address.uri)));
@@ -167,7 +166,7 @@ impl Getting<'_> {
             && expected != digest
         {
             return Err(SourceError::Checksum {
-                package: package.to_owned(),
+                package: package.to_string(),
                 what: "SHA-256 value",
                 found: digest.to_string(),
                 expected: expected.to_string(),
@@ -182,7 +181,7 @@ impl Getting<'_> {
         let kept = entry.path().join("package.deb");
         fs::rename(&archive, &kept).map_err(|error| CacheError::io("write", kept, error))?;
         let identity = Identity {
-            source: Source::Debian(package.to_owned()),
+            source: Source::Debian(package.clone()),
             version,
             digest,
             headers: None,
@@ -294,10 +293,11 @@ impl Getting<'_> {
     }
 }
 
-fn entry_name(package: &str, identity: &Identity) -> String {
+fn entry_name(package: &Package, identity: &Identity) -> String {
     let digest = identity.digest.short();
     plain(&format!(
-        "debian-{package}_{}_{}",
+        "debian-{}_{}_{}",
+        package.name,
         identity.version,
         &digest[..8]
     ))
@@ -343,14 +343,18 @@ mod tests {
 
     #[test]
     fn a_versions_odd_letters_do_not_get_into_folders_names() {
+        let package = Package {
+            name: "linux-source-6.12".to_owned(),
+            suite: None,
+        };
         let identity = Identity {
-            source: Source::Debian("linux-source-6.12".to_owned()),
+            source: Source::Debian(package.clone()),
             version: "1:6.12.117-1~deb12u1".to_owned(),
             digest: Digest::of(b""),
             headers: None,
         };
         assert_eq!(
-            entry_name("linux-source-6.12", &identity),
+            entry_name(&package, &identity),
             "debian-linux-source-6.12_1_6.12.117-1_deb12u1_e3b0c442"
         );
     }

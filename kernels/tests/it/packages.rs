@@ -28,6 +28,11 @@ fn repository() -> Option<Repository> {
         "packed",
         "summary: x\nsource: {debian: linux-source-small}\nset: {CONFIG_SMALL: y, CONFIG_NUMA: y}\n",
     );
+    bench.define(
+        "of-suite",
+        "summary: x\nsource: {debian: linux-source-small, suite: new-backports}\n\
+         set: {CONFIG_SMALL: y, CONFIG_NUMA: y}\n",
+    );
     let folder = bench.path().join("repository");
     let inner = bench.path().join("package/usr/src");
     fs::create_dir_all(&inner).unwrap();
@@ -87,10 +92,51 @@ impl Repository {
         );
     }
 
+    /// Makes the system's package source a mirror of Debian, of which it takes one
+    /// suite, without the package; another suite has it.
+    fn mirror(&self) {
+        let architecture = Command::new("dpkg")
+            .arg("--print-architecture")
+            .output()
+            .unwrap();
+        let architecture = String::from_utf8(architecture.stdout).unwrap();
+        let architecture = architecture.trim();
+        let list = fs::read_to_string(self.folder.join("Packages")).unwrap();
+        let others = list.replace(PACKAGE, "something-else");
+        for (suite, list) in [("old", &others), ("new-backports", &list)] {
+            let folder = self.folder.join("dists").join(suite);
+            let packages = format!("main/binary-{architecture}/Packages");
+            fs::create_dir_all(folder.join(&packages).parent().unwrap()).unwrap();
+            fs::write(folder.join(&packages), list).unwrap();
+            let release = format!(
+                "Origin: Debian\nLabel: Debian\nSuite: {suite}\nCodename: {suite}\n\
+                 Date: Sat, 01 Jan 2022 00:00:00 UTC\nArchitectures: {architecture}\nComponents: main\nSHA256:\n {} {} {packages}\n",
+                Digest::of(list.as_bytes()),
+                list.len(),
+            );
+            fs::write(folder.join("Release"), release).unwrap();
+        }
+        self.offer(&format!(
+            "deb [trusted=yes] file:{} old main\n",
+            self.folder.display()
+        ));
+        let path = self.bench.path().join("apt.conf");
+        let mut conf = fs::read_to_string(&path).unwrap();
+        conf.push_str(
+            "Acquire::AllowInsecureRepositories \"true\";\n\
+             APT::Get::AllowUnauthenticated \"true\";\n",
+        );
+        fs::write(path, conf).unwrap();
+    }
+
     fn build(&self) -> (Output, String) {
+        self.build_kernel("packed")
+    }
+
+    fn build_kernel(&self, name: &str) -> (Output, String) {
         let output = Command::new(crate::bench::driver())
             .arg(self.bench.catalog())
-            .arg("packed")
+            .arg(name)
             .env("NUMALAB_CACHE", self.bench.path().join("cache"))
             .env("APT_CONFIG", self.bench.path().join("apt.conf"))
             .current_dir(self.bench.path())
@@ -172,6 +218,41 @@ fn an_unpacking_that_was_cut_off_is_done_again() {
     let (again, said) = repository.build();
     assert!(again.status.success(), "{said}");
     assert!(tree.join("src/first.c").exists() && !tree.join("src/stray.c").exists());
+}
+
+#[test]
+fn a_suite_that_the_system_does_not_have_is_taken_from_its_mirror() {
+    let Some(repository) = repository() else {
+        return;
+    };
+    repository.mirror();
+    let (output, said) = repository.build();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("none of the configured package sources has it"),
+        "{said}"
+    );
+    let (output, said) = repository.build_kernel("of-suite");
+    assert!(output.status.success(), "{said}");
+    let manifest: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let source = &manifest["built"]["source"];
+    assert_eq!(
+        source["source"],
+        serde_json::json!({"debian": PACKAGE, "suite": "new-backports"})
+    );
+    assert_eq!(source["version"], "2:6.12.0-1~test1");
+    // What came from a suite is not what the system's own sources have.
+    let (output, said) = repository.build();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+
+    fs::remove_dir_all(repository.folder.join("dists/new-backports")).unwrap();
+    fs::remove_dir_all(repository.bench.path().join("cache")).unwrap();
+    let (output, said) = repository.build_kernel("of-suite");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("apt has no package linux-source-small of new-backports"),
+        "{said}"
+    );
 }
 
 #[test]

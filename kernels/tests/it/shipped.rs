@@ -4,7 +4,14 @@ use std::path::{Path, PathBuf};
 
 use numalab_kernels::Catalog;
 use numalab_kernels::config::{REQUIRED, Requested};
-use numalab_kernels::wanted::{Direction, ExpectedVerdict, Origin, Source};
+use numalab_kernels::wanted::{Direction, ExpectedVerdict, Origin, Package, Source};
+
+fn debian(name: &str, suite: Option<&str>) -> Source {
+    Source::Debian(Package {
+        name: name.to_owned(),
+        suite: suite.map(str::to_owned),
+    })
+}
 
 fn catalog() -> Catalog {
     Catalog::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()
@@ -61,7 +68,7 @@ fn the_variants_share_the_bases_source_and_options() {
         Origin::Image(path) => panic!("{path:?}"),
     };
     let base = recipe("linux-6.12");
-    assert_eq!(base.source, Source::Debian("linux-source-6.12".to_owned()));
+    assert_eq!(base.source, debian("linux-source-6.12", None));
     assert!(base.patches.is_empty());
     for name in ["cpuset-skip", "no-late-vma-scan", "no-scan-period-limit"] {
         let variant = recipe(name);

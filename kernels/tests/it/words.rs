@@ -127,7 +127,7 @@ fn mistakes_in_definitions_are_told_with_their_place() {
         (
             "summary: x\nsource:\n  svn: x\n",
             "3:3",
-            "unknown variant `svn`",
+            "unknown field `svn`",
         ),
         ("summary: x\n", "1:1", "neither `base`"),
         (
@@ -176,6 +176,21 @@ fn mistakes_in_definitions_are_told_with_their_place() {
             "summary: x\nsource: {debian: --option}\n",
             "2:18",
             "no name of a Debian package",
+        ),
+        (
+            "summary: x\nsource: {debian: linux-source-6.12, suite: a/b}\n",
+            "2:44",
+            "no name of a Debian suite",
+        ),
+        (
+            "summary: x\nsource: {suite: trixie}\n",
+            "2:1",
+            "`suite` belongs to a Debian package",
+        ),
+        (
+            "summary: x\nsource: {debian: linux-source-6.12, directory: x}\n",
+            "2:1",
+            "a source is one of `debian`",
         ),
         ("summary: 'x\n", "2:1", "unexpected end of stream"),
         ("", "1:1", "missing field"),
