@@ -185,7 +185,7 @@ impl Lab {
         // A test runner starts tests in their crate's folder; the user's words are relative
         // to where the runner was started, which is the workspace.
         let here = std::env::var_os("NEXTEST_WORKSPACE_ROOT").map_or(here, Into::into);
-        Ok(self.catalog.resolve(word, &here)?)
+        Ok(self.catalog.resolve(word, &here, &self.cache)?)
     }
 
     /// The kernels that the tests use: the user's own where the environment names them, else

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 
 fn run(catalog: &Path, word: &str, options: &BuildOptions) -> Result<(), KernelError> {
     let cache = Cache::of_user()?;
-    let wanted = Catalog::load(catalog)?.resolve(word, Path::new("."))?;
+    let wanted = Catalog::load(catalog)?.resolve(word, Path::new("."), &cache)?;
     let progress = Lines(Instant::now());
     let cancel = AtomicBool::new(false);
     let kernel = ensure(&cache, &wanted, options, &progress, &cancel)?;

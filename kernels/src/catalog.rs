@@ -6,14 +6,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::cache::Cache;
 use crate::definition::{Definition, DefinitionError, Start};
 use crate::error::KernelError;
 use crate::image;
+use crate::series;
 use crate::spelling;
 use crate::wanted::{Direction, Fragment, Origin, Patch, Recipe, Source, Wanted, file_name};
 
 /// The kernel whose configuration a plain source directory is built with.
 pub const CONFIG_OF_DIRECTORIES: &str = "linux-6.12";
+
+/// What stands before a patch that is to be taken back.
+const REVERT: &str = "revert:";
 
 /// The definitions of one folder, with their `fragments` and `patches`.
 #[derive(Debug, Clone)]
@@ -122,9 +127,10 @@ impl Catalog {
     }
 
     /// What a word means: a name, a path (of a definition, an image or a source
-    /// directory), or one of these with `+PATCH` after it, once or more. Paths are
-    /// relative to `cwd`.
-    pub fn resolve(&self, word: &str, cwd: &Path) -> Result<Wanted, KernelError> {
+    /// directory), or one of these with `+PATCH` or `+revert:PATCH` after it, once or
+    /// more, where each PATCH is what [`series::read`] takes. Paths are relative to
+    /// `cwd`; mails are taken apart in `cache`.
+    pub fn resolve(&self, word: &str, cwd: &Path, cache: &Cache) -> Result<Wanted, KernelError> {
         let pieces: Vec<&str> = word.split('+').collect();
         // The longest beginning that exists is the kernel, so that a file whose own
         // name has a `+` wins.
@@ -138,14 +144,32 @@ impl Catalog {
             return Err(self.unknown(pieces[0], cwd).into());
         };
         let mut wanted = self.kernel(&beginning, cwd)?;
-        let mut rest = &pieces[count..];
+        self.patch(&mut wanted, word, &pieces[count..], cwd, cache)?;
+        Ok(wanted)
+    }
+
+    /// Puts on a kernel what comes after it in a word.
+    fn patch(
+        &self,
+        wanted: &mut Wanted,
+        word: &str,
+        mut rest: &[&str],
+        cwd: &Path,
+        cache: &Cache,
+    ) -> Result<(), KernelError> {
+        let mut given: Vec<(Direction, Vec<String>)> = Vec::new();
         while !rest.is_empty() {
+            let (direction, first) = match rest[0].strip_prefix(REVERT) {
+                Some(first) => (Direction::Revert, first),
+                None => (Direction::Apply, rest[0]),
+            };
             let patch = (1..=rest.len()).rev().find_map(|count| {
-                let name = rest[..count].join("+");
-                let path = cwd.join(&name);
-                (!name.is_empty() && path.is_file()).then_some((path, count))
+                let mut name = vec![first];
+                name.extend(&rest[1..count]);
+                let name = name.join("+");
+                (!name.is_empty() && cwd.join(&name).exists()).then_some((name, count))
             });
-            let Some((path, count)) = patch else {
+            let Some((name, count)) = patch else {
                 return Err(WordError::Patch {
                     word: word.to_owned(),
                     patch: rest.join("+"),
@@ -153,21 +177,37 @@ impl Catalog {
                 }
                 .into());
             };
+            let prefix = match direction {
+                Direction::Apply => "",
+                Direction::Revert => REVERT,
+            };
+            let path = absolute(&cwd.join(&name));
+            wanted.word = format!("{}+{prefix}{path}", wanted.word);
+            match given.last_mut() {
+                Some((last, names)) if *last == direction => names.push(name),
+                _ => given.push((direction, vec![name])),
+            }
+            rest = &rest[count..];
+        }
+        for (direction, names) in given {
             let Origin::Recipe(recipe) = &mut wanted.origin else {
                 return Err(WordError::PatchedImage {
                     word: word.to_owned(),
                 }
                 .into());
             };
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            wanted.name = format!("{}+{stem}", wanted.name);
+            let series = series::read(&names, direction, cwd, cache)?;
+            let sign = match direction {
+                Direction::Apply => "+",
+                Direction::Revert => "+revert-",
+            };
+            wanted.name = format!("{}{sign}{}", wanted.name, series.name);
             // What a kernel with somebody's patch should do is the scenarios' to say.
             wanted.expected.clear();
-            wanted.word = format!("{}+{}", wanted.word, absolute(&path));
-            recipe.patches.push(read_patch(path, Direction::Apply)?);
-            rest = &rest[count..];
+            recipe.patches.extend(series.patches);
+            wanted.notes.extend(series.notes);
         }
-        Ok(wanted)
+        Ok(())
     }
 
     fn kernel(&self, word: &str, cwd: &Path) -> Result<Wanted, KernelError> {
@@ -195,6 +235,7 @@ impl Catalog {
             word: absolute(&path),
             origin: Origin::Image(path),
             expected: BTreeMap::new(),
+            notes: Vec::new(),
         })
     }
 
@@ -228,6 +269,7 @@ impl Catalog {
                 fragments: recipe.fragments,
             }),
             expected: BTreeMap::new(),
+            notes: Vec::new(),
         })
     }
 
@@ -324,6 +366,7 @@ impl Catalog {
             word: definition.name.clone(),
             origin: Origin::Recipe(recipe),
             expected,
+            notes: Vec::new(),
         })
     }
 
@@ -363,11 +406,7 @@ fn beside(definition: &Definition, path: &Path) -> PathBuf {
 
 fn read_patch(path: PathBuf, direction: Direction) -> Result<Patch, WordError> {
     match fs::read(&path) {
-        Ok(bytes) => Ok(Patch {
-            path,
-            bytes,
-            direction,
-        }),
+        Ok(bytes) => Ok(Patch::new(path, bytes, direction)),
         Err(source) => Err(WordError::Read { path, source }),
     }
 }

@@ -88,6 +88,9 @@ pub fn ensure(
             compiler: options.compiler.clone(),
         },
     };
+    for note in &wanted.notes {
+        progress.event(Event::Note(note));
+    }
     match &wanted.origin {
         Origin::Image(path) => work.adopt(&wanted.name, path),
         Origin::Recipe(recipe) => work.make(&wanted.name, recipe),

@@ -8,6 +8,7 @@ use crate::definition::DefinitionError;
 use crate::image::ImageError;
 use crate::patch::PatchError;
 use crate::process::JobError;
+use crate::series::SeriesError;
 use crate::source::SourceError;
 use crate::toolchain::ToolError;
 
@@ -41,6 +42,9 @@ pub enum KernelError {
     /// The source cannot be had.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// A word means no patches.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
     /// A patch cannot be applied.
     #[error(transparent)]
     Patch(#[from] PatchError),
@@ -65,6 +69,7 @@ impl KernelError {
             Self::Definition(_) | Self::Word(_) => Class::Input,
             Self::Image(error) => error.class(),
             Self::Source(error) => error.class(),
+            Self::Series(error) => error.class(),
             Self::Patch(error) => error.class(),
             Self::Config(error) => error.class(),
             Self::Build(error) => error.class(),

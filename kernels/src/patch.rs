@@ -7,7 +7,7 @@
 //! is not checked here.
 
 mod apply;
-mod text;
+pub(crate) mod text;
 
 use std::io;
 use std::path::PathBuf;
@@ -22,28 +22,28 @@ pub(crate) use apply::work_out;
 #[derive(Debug, thiserror::Error)]
 pub enum PatchError {
     /// There is no diff in it.
-    #[error("the patch {patch:?} holds no diff: {why}")]
+    #[error("the patch {patch} holds no diff: {why}")]
     NoDiff {
-        /// The patch file.
-        patch: PathBuf,
+        /// The patch: where it was, and its subject.
+        patch: String,
         /// What it is instead.
         why: &'static str,
     },
     /// Its text is not well-formed.
-    #[error("the patch {patch:?} is malformed at line {line}: {why}")]
+    #[error("the patch {patch} is malformed at line {line}: {why}")]
     Malformed {
-        /// The patch file.
-        patch: PathBuf,
+        /// The patch: where it was, and its subject.
+        patch: String,
         /// The line, from 1.
         line: usize,
         /// What is wrong.
         why: String,
     },
     /// It would write where it must not.
-    #[error("the patch {patch:?} names {file:?} at line {line}, which is refused: {why}")]
+    #[error("the patch {patch} names {file:?} at line {line}, which is refused: {why}")]
     Unsafe {
-        /// The patch file.
-        patch: PathBuf,
+        /// The patch: where it was, and its subject.
+        patch: String,
         /// The line, from 1.
         line: usize,
         /// The name as it stands there.
@@ -52,16 +52,16 @@ pub enum PatchError {
         why: &'static str,
     },
     /// A file that it changes does not exist.
-    #[error("the patch {patch:?} changes {file:?}, which this source does not have")]
+    #[error("the patch {patch} changes {file:?}, which this source does not have")]
     Missing {
-        /// The patch file.
-        patch: PathBuf,
+        /// The patch: where it was, and its subject.
+        patch: String,
         /// The file.
         file: String,
     },
     /// It does not fit.
     #[error(
-        "the patch {patch:?} cannot be {}: {file}, {hunk}, does not match this source{}",
+        "the patch {patch} cannot be {}: {file}, {hunk}, does not match this source{}",
         if *revert { "taken back" } else { "applied" },
         match (already, revert) {
             (true, false) => "; it is already there (taking it back would work)",
@@ -70,8 +70,8 @@ pub enum PatchError {
         }
     )]
     Conflict {
-        /// The patch file.
-        patch: PathBuf,
+        /// The patch: where it was, and its subject.
+        patch: String,
         /// The first file that does not match.
         file: String,
         /// The place in it: a hunk's header, or what is wrong with the whole file.
@@ -82,10 +82,10 @@ pub enum PatchError {
         already: bool,
     },
     /// The tool failed in another way, or did nothing.
-    #[error("git apply failed on the patch {patch:?}: {why}")]
+    #[error("git apply failed on the patch {patch}: {why}")]
     Git {
-        /// The patch file.
-        patch: PathBuf,
+        /// The patch: where it was, and its subject.
+        patch: String,
         /// What it said.
         why: String,
     },

@@ -107,7 +107,16 @@ pub(crate) struct Ended {
 
 impl Job<'_> {
     /// Runs it to its end. `tell` gets each line that it prints, soon after.
-    pub(crate) fn run(mut self, tell: &mut dyn FnMut(Told<'_>)) -> Result<Ended, JobError> {
+    pub(crate) fn run(self, tell: &mut dyn FnMut(Told<'_>)) -> Result<Ended, JobError> {
+        self.run_on(None, tell)
+    }
+
+    /// Like [`Job::run`], with a file to read from.
+    pub(crate) fn run_on(
+        mut self,
+        input: Option<File>,
+        tell: &mut dyn FnMut(Told<'_>),
+    ) -> Result<Ended, JobError> {
         let log_fault = |error| CacheError::io("write the log", self.log, error);
         let mut log = OpenOptions::new()
             .create(true)
@@ -121,7 +130,7 @@ impl Job<'_> {
         let log_from = log.stream_position().map_err(log_fault)?;
         let errors = log.try_clone().map_err(log_fault)?;
         self.command
-            .stdin(Stdio::null())
+            .stdin(input.map_or_else(Stdio::null, Stdio::from))
             .stdout(log)
             .stderr(errors)
             .process_group(0);

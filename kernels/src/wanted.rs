@@ -21,6 +21,9 @@ pub struct Wanted {
     /// What it is expected to do, by scenario; a scenario not named passes. Only
     /// shipped kernels say something here.
     pub expected: BTreeMap<String, Expected>,
+    /// What the user should know of the word's patches: it is told when the kernel is
+    /// made or looked up.
+    pub notes: Vec<String>,
 }
 
 /// How to get a kernel.
@@ -129,26 +132,100 @@ impl From<Source> for SourceKeys {
     }
 }
 
-/// A patch file, read.
+/// A patch, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
-    /// Where it was, for messages.
+    /// The file that it was in, or the revision range, for messages.
     pub path: PathBuf,
-    /// Its content.
+    /// Which mail of that file it was, from 1, if the file has several.
+    pub mail: Option<usize>,
+    /// Its content: the diffs, perhaps with text around them.
     pub bytes: Vec<u8>,
     /// Applied or taken back.
     pub direction: Direction,
+    /// Its subject without `[PATCH]`, if it has one.
+    pub subject: Option<String>,
+    /// Which part of its series it is, if it says so.
+    pub number: Option<PatchNumber>,
 }
 
 impl Patch {
-    /// Its file's name.
+    /// A diff of which nothing more is known than where it was.
+    pub fn new(path: impl Into<PathBuf>, bytes: Vec<u8>, direction: Direction) -> Self {
+        Self {
+            path: path.into(),
+            mail: None,
+            bytes,
+            direction,
+            subject: None,
+            number: None,
+        }
+    }
+
+    /// Its file's name, with the mail's number in it: `series.mbox#3`.
     pub fn name(&self) -> String {
-        file_name(&self.path)
+        let name = file_name(&self.path);
+        match self.mail {
+            Some(mail) => format!("{name}#{mail}"),
+            None => name,
+        }
+    }
+
+    /// All by which a reader finds it: its path, its mail's number in the file, its
+    /// part of the series, its subject.
+    pub fn label(&self) -> String {
+        let mut known = Vec::new();
+        if let Some(mail) = self.mail {
+            known.push(format!("mail {mail}"));
+        }
+        if let Some(number) = self.number {
+            known.push(format!("patch {number}"));
+        }
+        if let Some(subject) = &self.subject {
+            known.push(format!("{subject:?}"));
+        }
+        if known.is_empty() {
+            format!("{:?}", self.path)
+        } else {
+            format!("{:?} ({})", self.path, known.join(", "))
+        }
     }
 
     /// The digest of its content.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.bytes)
+    }
+}
+
+/// Which part of a series a patch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PatchNumber {
+    /// The part, from 1; 0 is the cover letter.
+    pub part: u32,
+    /// How many parts there are.
+    pub of: u32,
+}
+
+impl PatchNumber {
+    /// Reads `2/5`, also as `02/05`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let number = |text: &str| {
+            let digits =
+                (1..=4).contains(&text.len()) && text.bytes().all(|letter| letter.is_ascii_digit());
+            digits.then(|| text.parse().ok()).flatten()
+        };
+        let (part, of) = text.split_once('/')?;
+        let number = Self {
+            part: number(part)?,
+            of: number(of)?,
+        };
+        (number.of > 0).then_some(number)
+    }
+}
+
+impl fmt::Display for PatchNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.part, self.of)
     }
 }
 

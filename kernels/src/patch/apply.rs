@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::PatchError;
 use super::text::{self, FileChange};
-use crate::process::{self, Job, Told};
+use crate::git;
+use crate::process::{Job, Told};
 use crate::tree::{self, Content, SourceTree};
 use crate::wanted::{Direction, Patch};
 
@@ -69,7 +70,7 @@ impl Area<'_> {
         if changes.is_empty() {
             return match no_diff(&patch.bytes) {
                 Some(why) => Err(PatchError::NoDiff {
-                    patch: patch.path.clone(),
+                    patch: patch.label(),
                     why,
                 }),
                 None => {
@@ -125,7 +126,7 @@ impl Area<'_> {
         if !changed {
             // Git passes over files that it thinks are none of its business.
             return Err(PatchError::Git {
-                patch: patch.path.clone(),
+                patch: patch.label(),
                 why: "it succeeded but changed nothing".to_owned(),
             });
         }
@@ -148,7 +149,7 @@ impl Area<'_> {
             let strip = if change.bare { 0 } else { strip };
             for name in [&change.old, &change.new].into_iter().flatten() {
                 safe(name, strip).map_err(|why| PatchError::Unsafe {
-                    patch: patch.path.clone(),
+                    patch: patch.label(),
                     line: change.line,
                     file: name.clone(),
                     why,
@@ -176,7 +177,7 @@ impl Area<'_> {
             }
             if self.tree.passes_link(name) {
                 return Err(PatchError::Unsafe {
-                    patch: patch.path.clone(),
+                    patch: patch.label(),
                     line: change.line,
                     file: name.clone(),
                     why: "it lies behind a symbolic link",
@@ -211,7 +212,7 @@ impl Area<'_> {
                         .any(|names| pick(names, false).as_ref() == Some(&name)) =>
             {
                 Err(PatchError::Missing {
-                    patch: patch.path.clone(),
+                    patch: patch.label(),
                     file: name,
                 })
             }
@@ -229,18 +230,8 @@ impl Area<'_> {
     ) -> Result<Result<String, String>, PatchError> {
         fs::write(&self.patch, patch)
             .map_err(|error| PatchError::io("write", &self.patch, error))?;
-        let mut command = process::command("git", self.tools);
+        let mut command = git::command(self.tools, &self.files);
         command
-            // Outside of any repository, whatever lies around the cache, and with
-            // nobody's settings.
-            .env(
-                "GIT_CEILING_DIRECTORIES",
-                self.files.parent().unwrap_or(&self.files),
-            )
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_ATTR_NOSYSTEM", "1")
-            .current_dir(&self.files)
             .args(["apply", "--verbose", "--whitespace=nowarn"])
             .arg(format!("-p{strip}"));
         if reverse {
@@ -367,7 +358,7 @@ fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: bool) ->
                 |(index, hunk)| format!("hunk {} ({})", index + 1, hunk.header),
             );
         return PatchError::Conflict {
-            patch: patch.path.clone(),
+            patch: patch.label(),
             file: file.to_owned(),
             hunk,
             revert,
@@ -380,7 +371,7 @@ fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: bool) ->
     });
     if let Some(file) = exists {
         return PatchError::Conflict {
-            patch: patch.path.clone(),
+            patch: patch.label(),
             file: file.to_owned(),
             hunk: "which it creates".to_owned(),
             revert,
@@ -392,7 +383,7 @@ fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: bool) ->
         .filter(|line| line.starts_with("error:") || line.starts_with("fatal:"))
         .collect();
     PatchError::Git {
-        patch: patch.path.clone(),
+        patch: patch.label(),
         why: if why.is_empty() {
             said.trim().to_owned()
         } else {

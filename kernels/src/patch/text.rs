@@ -125,7 +125,7 @@ impl Reader<'_> {
 
     fn malformed(&self, line: usize, why: &str) -> PatchError {
         PatchError::Malformed {
-            patch: self.patch.path.clone(),
+            patch: self.patch.label(),
             line,
             why: why.to_owned(),
         }
@@ -266,11 +266,11 @@ mod tests {
     use crate::wanted::Direction;
 
     fn read(text: &str) -> Result<Vec<FileChange>, PatchError> {
-        changes(&Patch {
-            path: "some.patch".into(),
-            bytes: text.as_bytes().to_vec(),
-            direction: Direction::Apply,
-        })
+        changes(&Patch::new(
+            "some.patch",
+            text.as_bytes().to_vec(),
+            Direction::Apply,
+        ))
     }
 
     fn names(text: &str) -> Vec<(Option<String>, Option<String>)> {

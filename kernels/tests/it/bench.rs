@@ -75,7 +75,7 @@ impl Bench {
     pub(crate) fn wanted(&self, word: &str) -> Wanted {
         Catalog::load(&self.catalog())
             .unwrap()
-            .resolve(word, self.path())
+            .resolve(word, self.path(), &self.cache())
             .unwrap()
     }
 
@@ -85,11 +85,11 @@ impl Bench {
         let Origin::Recipe(recipe) = &mut wanted.origin else {
             panic!("the small kernel is built");
         };
-        recipe.patches.push(Patch {
-            path: "some.patch".into(),
-            bytes: text.as_bytes().to_vec(),
+        recipe.patches.push(Patch::new(
+            "some.patch",
+            text.as_bytes().to_vec(),
             direction,
-        });
+        ));
         wanted
     }
 

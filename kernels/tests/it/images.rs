@@ -96,14 +96,14 @@ fn what_is_no_kernel_is_refused_with_the_reason() {
         fs::write(bench.path().join(name), bytes).unwrap();
         let error = Catalog::load(&bench.catalog())
             .unwrap()
-            .resolve(name, bench.path())
+            .resolve(name, bench.path(), &bench.cache())
             .unwrap_err();
         assert_eq!(error.class(), Class::Input);
         assert!(error.to_string().contains(why), "{name}: {error}");
     }
     let error = Catalog::load(&bench.catalog())
         .unwrap()
-        .resolve("/dev/null", bench.path())
+        .resolve("/dev/null", bench.path(), &bench.cache())
         .unwrap_err();
     assert!(error.to_string().contains("no regular file"), "{error}");
 }

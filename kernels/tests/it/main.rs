@@ -15,5 +15,6 @@ mod images;
 mod interruptions;
 mod packages;
 mod patches;
+mod series;
 mod shipped;
 mod words;

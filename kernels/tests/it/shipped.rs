@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use numalab_kernels::Catalog;
 use numalab_kernels::config::{REQUIRED, Requested};
 use numalab_kernels::wanted::{Direction, ExpectedVerdict, Origin, Package, Source};
+use numalab_kernels::{Cache, Catalog, Wanted};
 
 fn debian(name: &str, suite: Option<&str>) -> Source {
     Source::Debian(Package {
@@ -15,6 +15,12 @@ fn debian(name: &str, suite: Option<&str>) -> Source {
 
 fn catalog() -> Catalog {
     Catalog::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+fn wanted(name: &str) -> Wanted {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path()).unwrap();
+    catalog().resolve(name, Path::new("/"), &cache).unwrap()
 }
 
 #[test]
@@ -38,7 +44,6 @@ fn the_matrix_has_the_four_kernels() {
 
 #[test]
 fn each_kernel_is_expected_to_do_what_its_patch_says() {
-    let catalog = catalog();
     let cases = [
         ("linux-6.12", ExpectedVerdict::Fail, ExpectedVerdict::Pass),
         ("cpuset-skip", ExpectedVerdict::Pass, ExpectedVerdict::Pass),
@@ -54,7 +59,7 @@ fn each_kernel_is_expected_to_do_what_its_patch_says() {
         ),
     ];
     for (name, skip, late) in cases {
-        let wanted = catalog.resolve(name, Path::new("/")).unwrap();
+        let wanted = wanted(name);
         assert_eq!(wanted.expects("cpuset/single-node-skip"), skip, "{name}");
         assert_eq!(wanted.expects("vma/late-vma-scan"), late, "{name}");
     }
@@ -62,8 +67,7 @@ fn each_kernel_is_expected_to_do_what_its_patch_says() {
 
 #[test]
 fn the_variants_share_the_bases_source_and_options() {
-    let catalog = catalog();
-    let recipe = |name: &str| match catalog.resolve(name, Path::new("/")).unwrap().origin {
+    let recipe = |name: &str| match wanted(name).origin {
         Origin::Recipe(recipe) => recipe,
         Origin::Image(path) => panic!("{path:?}"),
     };
@@ -92,11 +96,7 @@ fn the_variants_share_the_bases_source_and_options() {
 
 #[test]
 fn what_the_guest_contract_needs_is_asked_for() {
-    let Origin::Recipe(recipe) = catalog()
-        .resolve("linux-6.12", Path::new("/"))
-        .unwrap()
-        .origin
-    else {
+    let Origin::Recipe(recipe) = wanted("linux-6.12").origin else {
         panic!("it is built");
     };
     let text = Requested::read(&recipe.fragments).unwrap().text();

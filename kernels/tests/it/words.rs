@@ -5,10 +5,10 @@ use std::fs;
 use numalab_kernels::wanted::{ExpectedVerdict, Origin, Source};
 use numalab_kernels::{Catalog, Class, KernelError, Wanted};
 
-use crate::bench::{Bench, copy_folder, fixture};
+use crate::bench::{Bench, change, copy_folder, fixture};
 
 fn resolve(bench: &Bench, word: &str) -> Result<Wanted, KernelError> {
-    Catalog::load(&bench.catalog())?.resolve(word, bench.path())
+    Catalog::load(&bench.catalog())?.resolve(word, bench.path(), &bench.cache())
 }
 
 #[track_caller]
@@ -74,19 +74,30 @@ fn a_source_directory_takes_the_base_kernels_options() {
 #[test]
 fn patches_come_after_a_plus_and_an_existing_file_wins() {
     let bench = Bench::new();
-    bench.write("a.patch", "one\n");
-    bench.write("a+b.patch", "two\n");
-    bench.write("deep/c.patch", "three\n");
+    for name in ["a.patch", "a+b.patch", "deep/c.patch"] {
+        bench.write(name, &change());
+    }
     let patches = |word: &str| {
         let Origin::Recipe(recipe) = resolve(&bench, word).unwrap().origin else {
             panic!("it is built");
         };
-        let texts = recipe.patches.into_iter().map(|patch| patch.bytes);
-        String::from_utf8(texts.flatten().collect()).unwrap()
+        let patches = recipe.patches.iter();
+        let named = patches.map(|patch| format!("{:?} {}", patch.direction, patch.name()));
+        named.collect::<Vec<_>>().join(", ")
     };
-    assert_eq!(patches("small+a.patch"), "one\n");
-    assert_eq!(patches("small+a+b.patch"), "two\n");
-    assert_eq!(patches("small+a.patch+deep/c.patch"), "one\nthree\n");
+    assert_eq!(patches("small+a.patch"), "Apply a.patch");
+    assert_eq!(patches("small+a+b.patch"), "Apply a+b.patch");
+    assert_eq!(
+        patches("small+a.patch+deep/c.patch"),
+        "Apply a.patch, Apply c.patch"
+    );
+    assert_eq!(
+        patches("small+revert:a.patch+revert:deep/c.patch+a+b.patch"),
+        "Revert c.patch, Revert a.patch, Apply a+b.patch"
+    );
+    let reverted = resolve(&bench, "small+revert:a.patch").unwrap();
+    assert_eq!(reverted.name, "small+revert-a");
+    assert_eq!(resolve(&bench, &reverted.word).unwrap(), reverted);
     assert_eq!(resolve(&bench, "small+a.patch").unwrap().name, "small+a");
     assert_eq!(
         fails(&bench, "small+nope.patch"),
@@ -111,7 +122,7 @@ fn expectations_are_inherited_and_overridden() {
     assert_eq!(wanted.expects("a/one"), ExpectedVerdict::Pass);
     assert_eq!(wanted.expects("a/two"), ExpectedVerdict::Fail);
     assert_eq!(wanted.expects("a/three"), ExpectedVerdict::Pass);
-    bench.write("p.patch", "x\n");
+    bench.write("p.patch", &change());
     assert!(resolve(&bench, "new+p.patch").unwrap().expected.is_empty());
 }
 
@@ -199,7 +210,7 @@ fn mistakes_in_definitions_are_told_with_their_place() {
         bench.define("bad", text);
         let said = match Catalog::load(&bench.catalog()) {
             Ok(catalog) => catalog
-                .resolve("bad", bench.path())
+                .resolve("bad", bench.path(), &bench.cache())
                 .unwrap_err()
                 .to_string(),
             Err(error) => error.to_string(),

@@ -1,0 +1,219 @@
+//! Series: the patches that a word of the command line means, in their order.
+//!
+//! A word is a diff, a mail, an mbox with a whole thread, a folder of these, the
+//! standard input, or a revision range of a repository. Mails are taken apart by git
+//! and sorted by their `n/m`; whatever would make the answer one about other patches
+//! than were meant (a part that is missing, two versions in one file, a mail whose
+//! line breaks are lost) is refused with the mail's number and subject. Whether a
+//! series fits a source is not known here: the module `patch` tells.
+
+mod letter;
+mod mailroom;
+mod order;
+mod tag;
+mod word;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::cache::{Cache, CacheError};
+use crate::error::Class;
+use crate::patch::PatchError;
+use crate::process::JobError;
+use crate::toolchain::ToolError;
+use crate::wanted::{Direction, Patch};
+
+use letter::{Content, Letter};
+use mailroom::Mailroom;
+
+/// Patches that belong together, in the order in which they are applied or taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Series {
+    /// A short name, for folders and reports.
+    pub name: String,
+    /// What it is about: its cover letter's subject, or its only patch's.
+    pub title: Option<String>,
+    /// Its patches, in order; never empty.
+    pub patches: Vec<Patch>,
+    /// What the user should know: mails that were passed over, line ends, order.
+    pub notes: Vec<String>,
+    /// The commit that its author made it on, if its mails say.
+    pub base_commit: Option<String>,
+}
+
+/// Why words mean no series.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeriesError {
+    /// There is no such thing.
+    #[error(
+        "{word:?} is no patch: neither a file or folder in {cwd:?} (a diff, mails, an mbox) nor \
+         a revision range A..B{hint}"
+    )]
+    Nothing {
+        /// The word.
+        word: String,
+        /// Where paths were looked for.
+        cwd: PathBuf,
+        /// What may have been meant, as a clause.
+        hint: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {path:?}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file, a folder or a range holds no patch.
+    #[error("{place} holds no patch: {why}")]
+    NoPatch {
+        /// The file, folder or range.
+        place: String,
+        /// What it holds instead.
+        why: String,
+    },
+    /// A mail that should be a patch is none.
+    #[error("{mail} cannot be used: {why}")]
+    Mail {
+        /// Its number in the file, the file, and its subject.
+        mail: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// Parts are missing, doubled, or of several series.
+    #[error("{0}")]
+    Order(String),
+    /// A diff is malformed, or names a file that is none of its business.
+    #[error(transparent)]
+    Patch(#[from] PatchError),
+    /// A tool is missing.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// The scratch folder cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// Git could not be run.
+    #[error(transparent)]
+    Job(#[from] JobError),
+}
+
+impl SeriesError {
+    /// Whose fault it is.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Patch(error) => error.class(),
+            Self::Tool(_) => Class::Environment,
+            Self::Cache(error) => error.class(),
+            Self::Job(error) => error.class(),
+            _ => Class::Input,
+        }
+    }
+}
+
+/// Reads the series that `words` mean; together they are one. Paths are relative to
+/// `cwd`, git works in a scratch folder of the cache.
+///
+/// # Errors
+/// A word means nothing, or what it means cannot be used as it is; the sentence names
+/// the mail, the file and the hunk.
+pub fn read(
+    words: &[String],
+    direction: Direction,
+    cwd: &Path,
+    cache: &Cache,
+) -> Result<Series, SeriesError> {
+    let path: OsString = std::env::var_os("PATH").unwrap_or_default();
+    let mut mailroom = Mailroom::new(cache, path);
+    let mut names = Vec::new();
+    let mut read = Vec::new();
+    for word in words {
+        let (name, letters) = word::letters(word, cwd, &mut mailroom)?;
+        names.push(name);
+        read.push(letters);
+    }
+    let mut notes = mailroom.notes;
+    let title = read
+        .iter()
+        .flatten()
+        .find(|letter| letter.content == Content::Cover)
+        .map(|letter| letter.tag.title.clone());
+    let base_commit = read
+        .iter()
+        .flatten()
+        .find_map(|letter| letter.base_commit.clone());
+    notes.extend(passed_over(read.iter().flatten()));
+    let ordered = order::arrange(read).map_err(SeriesError::Order)?;
+    notes.extend(ordered.notes);
+    let mut patches: Vec<Patch> = ordered
+        .letters
+        .into_iter()
+        .filter_map(|letter| letter.into_patch(direction))
+        .collect();
+    if direction == Direction::Revert {
+        patches.reverse();
+    }
+    let title = title
+        .or_else(|| match &patches[..] {
+            [only] => only.subject.clone(),
+            _ => None,
+        })
+        .filter(|title| !title.is_empty());
+    Ok(Series {
+        name: name(&names),
+        title,
+        patches,
+        notes,
+        base_commit,
+    })
+}
+
+/// The words' names as one.
+fn name(names: &[String]) -> String {
+    match names {
+        [first, .., last] if names.len() > 3 => format!("{first}..{last}"),
+        _ => names.join("+"),
+    }
+}
+
+/// Counts the mails that are no patches.
+fn passed_over<'a>(letters: impl Iterator<Item = &'a Letter>) -> Option<String> {
+    let (mut covers, mut replies, mut others) = (0, 0, 0);
+    let mut own = Vec::new();
+    for letter in letters {
+        match &letter.content {
+            Content::Patch(_) => {}
+            Content::Cover => covers += 1,
+            Content::Reply(None) => replies += 1,
+            Content::Reply(Some(_)) => own.push(letter.to_string()),
+            Content::Other => others += 1,
+        }
+    }
+    let count = covers + replies + others + own.len();
+    if count == 0 {
+        return None;
+    }
+    let mut kinds = Vec::new();
+    for (count, one, many) in [
+        (covers, "cover letter", "cover letters"),
+        (replies, "reply", "replies"),
+        (others, "mail without a patch", "mails without a patch"),
+    ] {
+        match count {
+            0 => {}
+            1 => kinds.push(format!("1 {one}")),
+            count => kinds.push(format!("{count} {many}")),
+        }
+    }
+    for reply in own {
+        kinds.push(format!("a reply with a diff of its own, {reply}"));
+    }
+    Some(format!(
+        "{count} {} passed over: {}",
+        if count == 1 { "mail" } else { "mails" },
+        kinds.join(", ")
+    ))
+}

@@ -1,0 +1,209 @@
+//! Series: what words mean, what is refused, and in which words. Real git takes the
+//! mails apart; nothing is built.
+
+use std::fs;
+
+use numalab_kernels::series::{Series, SeriesError, read};
+use numalab_kernels::wanted::Direction;
+use numalab_kernels::{Cache, Class};
+use tempfile::TempDir;
+
+/// A folder with patches and a cache.
+struct Desk {
+    folder: TempDir,
+    cache: Cache,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path().join("cache")).unwrap();
+        Self { folder, cache }
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let path = self.folder.path().join("here").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn try_read(&self, words: &[&str], direction: Direction) -> Result<Series, SeriesError> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let here = self.folder.path().join("here");
+        fs::create_dir_all(&here).unwrap();
+        read(&words, direction, &here, &self.cache)
+    }
+
+    #[track_caller]
+    fn read(&self, words: &[&str]) -> Series {
+        self.try_read(words, Direction::Apply)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// What is said of one file that is refused, without the folder's name.
+    #[track_caller]
+    fn refused(&self, text: impl AsRef<[u8]>) -> String {
+        self.write("x.mbox", text);
+        self.fails(&["x.mbox"])
+    }
+
+    #[track_caller]
+    fn fails(&self, words: &[&str]) -> String {
+        let error = match self.try_read(words, Direction::Apply) {
+            Ok(series) => panic!("{words:?} is taken: {:?}", titles(&series)),
+            Err(error) => error,
+        };
+        assert_eq!(error.class(), Class::Input, "{error:?}");
+        let here = self.folder.path().join("here");
+        error
+            .to_string()
+            .replace(&format!("{}/", here.display()), "")
+            .replace(&here.display().to_string(), "HERE")
+    }
+}
+
+fn titles(series: &Series) -> Vec<&str> {
+    series
+        .patches
+        .iter()
+        .map(|patch| patch.subject.as_deref().unwrap_or("-"))
+        .collect()
+}
+
+/// A diff of one line in a file.
+fn diff(file: &str) -> String {
+    format!(
+        "diff --git a/{file} b/{file}\nindex 1111111..2222222 100644\n--- a/{file}\n\
+         +++ b/{file}\n@@ -1,3 +1,3 @@ int {file}(void)\n \t{{\n-\treturn 1;\n+\treturn 2;\n \t}}\n"
+    )
+}
+
+/// A mail of an mbox.
+fn mail(subject: &str, body: &str) -> String {
+    format!(
+        "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\n\
+         From: A Developer <dev@example.org>\nDate: Tue, 1 Apr 2025 10:00:00 +0200\n\
+         Subject: {subject}\nMessage-ID: <{}@example.org>\n\n{body}\n",
+        subject.len()
+    )
+}
+
+/// A patch as `git format-patch` makes it.
+fn patch(subject: &str, file: &str) -> String {
+    let body = format!(
+        "Why.\n\nSigned-off-by: A\n---\n {file} | 2 +-\n\n{}-- \n2.43.0\n",
+        diff(file)
+    );
+    mail(subject, &body)
+}
+
+#[test]
+fn a_whole_thread_is_sorted_and_what_is_no_patch_is_counted() {
+    let desk = Desk::new();
+    let base = "0123456789abcdef0123456789abcdef01234567";
+    let reply = "On Tue, A Developer wrote:\n> ---\n> diff --git a/one.c b/one.c\n> --- a/one.c\n\
+                 > +++ b/one.c\n> @@ -1 +1 @@\n> -a\n> +b\n\nLooks good.\n";
+    desk.write(
+        "thread.mbox",
+        [
+            patch("[PATCH v2 2/2] numa: two", "two.c"),
+            mail(
+                "[PATCH v2 0/2] numa: both",
+                &format!("Text\n\nbase-commit: {base}\n-- \n2.43.0\n"),
+            ),
+            mail("Re: [PATCH v2 1/2] numa: one", reply),
+            patch("[PATCH v2 1/2] numa: one", "one.c"),
+            mail("Re: [PATCH v2 0/2] numa: both", "Thanks\n"),
+        ]
+        .concat(),
+    );
+    let series = desk.read(&["thread.mbox"]);
+    assert_eq!(titles(&series), ["numa: one", "numa: two"]);
+    assert_eq!(series.name, "thread");
+    assert_eq!(series.title.as_deref(), Some("numa: both"));
+    assert_eq!(series.base_commit.as_deref(), Some(base));
+    assert_eq!(
+        series.notes,
+        [
+            "3 mails passed over: 1 cover letter, 2 replies",
+            "the patches are not in the order of their numbers: sorted"
+        ]
+    );
+    let first = &series.patches[0];
+    assert_eq!(first.number.unwrap().to_string(), "1/2");
+    assert_eq!(first.mail, Some(4));
+    assert_eq!(first.name(), "thread.mbox#4");
+    assert!(String::from_utf8_lossy(&first.bytes).contains("+\treturn 2;"));
+}
+
+#[test]
+fn what_is_taken_back_is_taken_back_from_its_end() {
+    let desk = Desk::new();
+    desk.write(
+        "two.mbox",
+        patch("[PATCH 1/2] one", "one.c") + &patch("[PATCH 2/2] two", "two.c"),
+    );
+    let series = desk.try_read(&["two.mbox"], Direction::Revert).unwrap();
+    assert_eq!(titles(&series), ["two", "one"]);
+    assert!(
+        series
+            .patches
+            .iter()
+            .all(|patch| patch.direction == Direction::Revert)
+    );
+}
+
+#[test]
+fn files_and_folders_of_one_series_are_one() {
+    let desk = Desk::new();
+    desk.write(
+        "f/0000-cover-letter.patch",
+        mail("[PATCH 0/2] both", "Text\n"),
+    );
+    desk.write("f/0001-one.patch", patch("[PATCH 1/2] one", "one.c"));
+    desk.write("f/0002-two.patch", patch("[PATCH 2/2] two", "two.c"));
+    desk.write("f/README", "no patch");
+    let series = desk.read(&["f"]);
+    assert_eq!(titles(&series), ["one", "two"]);
+    assert_eq!(
+        (series.name.as_str(), series.title.as_deref()),
+        ("f", Some("both"))
+    );
+    let series = desk.read(&["f/0002-two.patch", "f/0001-one.patch"]);
+    assert_eq!(titles(&series), ["one", "two"]);
+    assert_eq!(series.name, "0002-two+0001-one");
+}
+
+#[test]
+fn a_plain_diff_needs_no_mail_around_it() {
+    let desk = Desk::new();
+    desk.write("plain.diff", diff("one.c"));
+    let series = desk.read(&["plain.diff"]);
+    assert_eq!(series.patches.len(), 1);
+    assert_eq!(series.patches[0].bytes, diff("one.c").as_bytes());
+    assert_eq!(series.title, None);
+    assert!(series.notes.is_empty(), "{:?}", series.notes);
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let desk = Desk::new();
+    assert_eq!(
+        desk.fails(&["nope.patch"]),
+        "\"nope.patch\" is no patch: neither a file or folder in \"HERE\" (a diff, mails, an mbox) \
+         nor a revision range A..B"
+    );
+}
+
+#[test]
+fn a_missing_part_is_named() {
+    let desk = Desk::new();
+    let eleven: String = (1..=11)
+        .map(|part| patch(&format!("[PATCH {part:02}/12] p{part}"), "one.c"))
+        .collect();
+    assert_eq!(
+        desk.refused(eleven),
+        "patch 12 of 12 is missing: the series of mail 1 of \"x.mbox\" (\"[PATCH 01/12] p1\") is \
+         not whole"
+    );
+}
