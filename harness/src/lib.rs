@@ -18,6 +18,8 @@ pub mod run;
 
 pub mod snapshot;
 
+pub mod proof;
+
 pub mod pool;
 
 pub mod comparison;
@@ -38,6 +40,8 @@ pub mod signals;
 
 pub mod cli;
 
+mod content;
 mod folder;
 mod suggest;
+mod turn;
 mod unclean;

@@ -208,7 +208,8 @@ pub async fn run(
     Ok((compare(&kept.records, &records), again.folder, changed))
 }
 
-fn compare(then: &[u8], now: &[u8]) -> Replay {
+/// Compares two runs' records, or consoles, line by line.
+pub(crate) fn compare(then: &[u8], now: &[u8]) -> Replay {
     let lines = |bytes: &[u8]| -> Vec<Vec<u8>> {
         bytes
             .split_inclusive(|byte| *byte == b'\n')

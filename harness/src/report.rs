@@ -14,7 +14,7 @@ use crate::compare::Word;
 use crate::verdict::Judgement;
 
 /// The version of `report.json`.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What one run of one scenario on one kernel gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -25,6 +25,12 @@ pub struct RunReport {
     pub inputs: Inputs,
     /// Where the guest's life began. It changes no result.
     pub life: Life,
+    /// The run that proved this, if it is remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remembered: Option<Remembered>,
+    /// What came of proving a remembered result again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
     /// The verdict and what it rests on.
     pub judgement: Judgement,
     /// How the guest ended, in words, and the stage that it reached.
@@ -51,6 +57,43 @@ pub enum Life {
     Cold,
     /// In the state of a guest that was booted once and saved.
     Restored,
+    /// Earlier: nothing was run now, and the records are those of a run of the same inputs.
+    Remembered,
+}
+
+/// The run that a remembered result is from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remembered {
+    /// When it ended.
+    pub at: String,
+    /// Where its guest's life began.
+    pub life: Life,
+    /// How long it took.
+    pub times: Times,
+    /// Its folder, as long as that is there.
+    pub folder: Utf8PathBuf,
+    /// The name of the result in the cache: the digest of all that the guest can see.
+    pub key: String,
+}
+
+/// Exact mode's promise, where a remembered result was proved again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promise {
+    /// Console and records are the same bytes.
+    Kept {
+        /// When it was proved before.
+        at: String,
+    },
+    /// They are not: no verdict can be relied on. Both are kept.
+    Broken {
+        /// The remembered result.
+        then: Utf8PathBuf,
+        /// The run's folder.
+        now: Utf8PathBuf,
+        /// The first difference.
+        what: String,
+    },
 }
 
 /// What a run is a function of, and where it came from.

@@ -3,12 +3,14 @@
 mod clock;
 mod firmware;
 mod life;
+mod remember;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 use std::{io, iter};
 
 use camino::Utf8PathBuf;
+use numalab_kernels::Cache;
 use numalab_kernels::cache::Part;
 use numalab_protocol::pages;
 use tokio_util::sync::CancellationToken;
@@ -24,13 +26,15 @@ use crate::machine::outcome::Outcome;
 use crate::machine::qemu::Qemu;
 use crate::machine::topology::Machine;
 use crate::observe::{Measurement, Observations};
-use crate::report::{Inputs, KernelId, Life, RunReport, SCHEMA, Times, text};
+use crate::proof::{Memory, Proofs};
+use crate::report::{Inputs, KernelId, Life, Promise, Remembered, RunReport, SCHEMA, Times, text};
 use crate::scenario::Scenario;
 use crate::snapshot::Snapshots;
 use crate::ui::Ui;
 use crate::unclean;
 use crate::verdict::{Unclean, Verdict, judge};
 use clock::{Clock, ms};
+use remember::Prepared;
 
 /// How many of the console's last lines a report shows.
 const TAIL: usize = 12;
@@ -93,11 +97,24 @@ pub struct Checked {
     live: bool,
     choice: AcceleratorChoice,
     image: numalab_images::Image,
-    firmware: String,
+    /// Its digest; `None` if it was not found.
+    firmware: Option<String>,
     runs: Utf8PathBuf,
     probes: Utf8PathBuf,
+    cache: Cache,
     /// Saved guests; `None` if every guest is to boot cold.
     snapshots: Option<Snapshots>,
+    /// Remembered results; `None` if nothing is remembered.
+    proofs: Option<Proofs>,
+}
+
+/// What came of a run, before it is judged.
+struct Ran {
+    outcome: Result<Outcome, GuestError>,
+    life: Life,
+    times: Times,
+    remembered: Option<Remembered>,
+    promise: Option<Promise>,
 }
 
 /// A host that guests can be run on.
@@ -134,6 +151,8 @@ impl Stand {
             probes,
             // What the host's clock has to do with a guest cannot be saved.
             snapshots: (!live).then(|| Snapshots::new(lab.cache.clone())),
+            proofs: None,
+            cache: lab.cache.clone(),
         })
     }
 
@@ -169,7 +188,11 @@ impl Stand {
             kernel: request.kernel.clone(),
             image: self.checked.image.digest.clone(),
             qemu: self.checked.qemu.text().to_owned(),
-            firmware: self.checked.firmware.clone(),
+            firmware: self
+                .checked
+                .firmware
+                .clone()
+                .unwrap_or_else(|| "unknown".into()),
             mode: self.mode_name().to_owned(),
             shift: (!self.checked.live).then_some(request.shift),
             accelerator: self.accelerator_name(),
@@ -180,7 +203,8 @@ impl Stand {
         }
     }
 
-    /// Runs a guest to its end and judges it. The folder keeps everything.
+    /// Runs a guest to its end, or takes a remembered result, and judges it. The folder
+    /// keeps everything.
     ///
     /// # Errors
     /// The folder cannot be written, or a signal came. What a guest does is no error, and
@@ -204,15 +228,47 @@ impl Stand {
             kernel.name
         );
         let folder = RunFolder::create(&self.checked.runs, &name)?;
-        let mut boot = self.prepare(request, &folder)?;
+        let prepared = self.prepare(request, &title, &folder)?;
+        let ran = self.prove(prepared, ui, cancel).await?;
+        let report = self.report(request, ran, &folder);
+        folder.write_json("report.json", &report)?;
+        folder.write(
+            "report.txt",
+            text::runs(std::slice::from_ref(&report)).as_bytes(),
+        )?;
+        let verdict = report.judgement.verdict;
+        let remembered = match &report.remembered {
+            Some(remembered) => format!(" (remembered, proved {})", remembered.at),
+            None => String::new(),
+        };
+        ui.say(&format!("{verdict:12} {title}{remembered}"));
+        if verdict != Verdict::Pass {
+            ui.say(&format!("             {}", folder.path()));
+        }
+        Ok(report)
+    }
+
+    /// Runs a guest to its end.
+    async fn guest(
+        &self,
+        prepared: &mut Prepared<'_>,
+        ui: &Ui,
+        cancel: &CancellationToken,
+    ) -> Result<Ran, LabError> {
+        let Prepared {
+            request,
+            title,
+            boot,
+            ..
+        } = prepared;
         let before = Instant::now();
-        let mut restored = self.restore(request, &mut boot, ui, cancel).await?;
+        let mut restored = self.restore(request, boot, ui, cancel).await?;
         let restore_ms = restored.as_ref().map(|_| ms(before.elapsed()));
 
-        let plan = scenario.plan(&request.machine, *seed);
+        let plan = request.scenario.plan(&request.machine, request.seed);
         let shift = (!self.checked.live).then_some(request.shift);
         let (deadlines, limits) = (Deadlines::for_plan(&plan, shift), Limits::STANDARD);
-        let shown = ui.task(&title);
+        let shown = ui.task(title);
         let (outcome, times) = loop {
             let mut clock = Clock::start();
             let on_event = |event: Event<'_>| {
@@ -224,7 +280,7 @@ impl Stand {
                 }
             };
             let (qemu, cancel) = (&self.checked.qemu, cancel.clone());
-            let outcome = guest::run(qemu, &boot, &deadlines, &limits, on_event, cancel).await;
+            let outcome = guest::run(qemu, boot, &deadlines, &limits, on_event, cancel).await;
             let refused = restored.take_if(|restored| self.refused(restored, &outcome, ui));
             if refused.is_none() {
                 break (outcome, clock.times());
@@ -239,26 +295,29 @@ impl Stand {
             Some(_) => (Life::Restored, restore_ms),
             None => (Life::Cold, None),
         };
-        let times = Times {
-            restore_ms,
-            ..times
-        };
-        let report = self.report(request, outcome, life, times, &folder);
-        folder.write_json("report.json", &report)?;
-        folder.write(
-            "report.txt",
-            text::runs(std::slice::from_ref(&report)).as_bytes(),
-        )?;
-        let verdict = report.judgement.verdict;
-        ui.say(&format!("{verdict:12} {title}"));
-        if verdict != Verdict::Pass {
-            ui.say(&format!("             {}", folder.path()));
-        }
-        Ok(report)
+        let cpu = outcome
+            .as_ref()
+            .map_or(0, |outcome| ms(outcome.cpu.total()));
+        Ok(Ran {
+            outcome,
+            life,
+            times: Times {
+                restore_ms,
+                qemu_cpu_ms: cpu,
+                ..times
+            },
+            remembered: None,
+            promise: None,
+        })
     }
 
     /// Fills the folder with all that goes into the guest.
-    fn prepare(&self, request: &Request<'_>, folder: &RunFolder) -> Result<Boot, LabError> {
+    fn prepare<'a>(
+        &self,
+        request: &'a Request<'a>,
+        title: &'a str,
+        folder: &'a RunFolder,
+    ) -> Result<Prepared<'a>, LabError> {
         folder.write("scenario.yaml", request.scenario.text.as_bytes())?;
         folder.write_json("inputs.json", &self.inputs(request))?;
         let plan = request.scenario.plan(&request.machine, request.seed);
@@ -301,17 +360,23 @@ impl Stand {
             "qemu-command.txt",
             format!("{}\n", shell_words::join(words)).as_bytes(),
         )?;
-        Ok(boot)
+        Ok(Prepared {
+            request,
+            title,
+            folder,
+            boot,
+            pages: encoded,
+        })
     }
 
-    fn report(
-        &self,
-        request: &Request<'_>,
-        outcome: Result<Outcome, GuestError>,
-        life: Life,
-        times: Times,
-        folder: &RunFolder,
-    ) -> RunReport {
+    fn report(&self, request: &Request<'_>, ran: Ran, folder: &RunFolder) -> RunReport {
+        let Ran {
+            outcome,
+            life,
+            times,
+            remembered,
+            promise,
+        } = ran;
         let records = outcome.as_ref().map_or(&[][..], |outcome| &outcome.records);
         let plan = request.scenario.plan(&request.machine, request.seed);
         let seen = Observations::new(&plan, records);
@@ -326,7 +391,13 @@ impl Stand {
             Ok(outcome) => format!("{}, in stage {}", outcome.end, outcome.stage),
             Err(error) => text::sentence(error),
         };
-        let judgement = judge(request.scenario, &seen, unclean);
+        let mut judgement = judge(request.scenario, &seen, unclean);
+        if let Some(Promise::Broken { what, .. }) = &promise {
+            // Neither of two answers is one.
+            judgement.doubt(format!(
+                "exact mode's promise is broken, two runs of the same inputs differ: {what}"
+            ));
+        }
         let quiet = judgement.verdict != Verdict::Inconclusive;
         let console_tail = match &outcome {
             Ok(outcome) if !quiet && !outcome.is_whole() => {
@@ -335,9 +406,6 @@ impl Stand {
             }
             _ => Vec::new(),
         };
-        let cpu_ms = outcome
-            .as_ref()
-            .map_or(0, |outcome| ms(outcome.cpu.total()));
         let changed = |measurement: &Measurement| -> BTreeMap<String, i64> {
             measurement
                 .vmstat()
@@ -349,6 +417,8 @@ impl Stand {
             schema: SCHEMA,
             inputs: self.inputs(request),
             life,
+            remembered,
+            promise,
             judgement,
             ending,
             measurements: seen
@@ -357,7 +427,6 @@ impl Stand {
                 .map(|(name, measurement)| (name.clone(), changed(measurement)))
                 .collect(),
             times: Times {
-                qemu_cpu_ms: cpu_ms,
                 guest_steps_ms: seen.work_ns / 1_000_000,
                 ..times
             },
@@ -374,6 +443,16 @@ impl Checked {
     #[must_use]
     pub fn cold(mut self, cold: bool) -> Checked {
         self.snapshots.take_if(|_| cold);
+        self
+    }
+
+    /// Remembers results, and takes those that `memory` says; unless this is called, every
+    /// result is a guest's and nothing is kept. Live results are never remembered.
+    #[must_use]
+    pub fn remembering(mut self, memory: Memory) -> Checked {
+        if !self.live {
+            self.proofs = Some(Proofs::new(self.cache.clone(), memory));
+        }
         self
     }
 
@@ -415,6 +494,9 @@ impl Checked {
         ));
         if stand.checked.live {
             ui.say("live guests are not saved: each boots cold");
+        }
+        if stand.checked.proofs.is_some() && stand.checked.firmware.is_none() {
+            ui.say("QEMU's firmware is not found, so no result is remembered");
         }
         Ok(stand)
     }

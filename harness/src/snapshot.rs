@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use numalab_kernels::cache::{CacheError, EntryLock, Part, TempEntry, Wait};
+use numalab_kernels::cache::{CacheError, Part, TempEntry};
 use numalab_kernels::digest::Digester;
 use numalab_kernels::{Cache, Digest};
 use numalab_protocol::{CONTRACT, WINDOW_NS, pages};
@@ -31,6 +31,7 @@ use crate::machine::outcome::End;
 use crate::machine::qcow2;
 use crate::machine::qemu::Qemu;
 use crate::report::text::sentence;
+use crate::turn::Turn;
 use crate::ui::Ui;
 
 pub use self::entry::{Copied, Saved};
@@ -41,9 +42,6 @@ const BOOTS: u32 = 4;
 /// How long to wait for another process that boots the same guest. It is longer than a boot
 /// takes on a busy host, and leaves a test time to boot cold.
 const PATIENCE: Duration = Duration::from_secs(240);
-
-/// How often that process is looked for.
-const POLL: Duration = Duration::from_millis(50);
 
 /// A saved guest, once it has been looked for; `None` if there can be none.
 type Cell = Arc<OnceCell<Option<Arc<Saved>>>>;
@@ -233,7 +231,19 @@ impl Snapshots {
         if let Found::Saved(saved) = self.find(key).await? {
             return Ok(*saved);
         }
-        let turn = self.turn(key, wish.title, ui, cancel).await?;
+        let waited_for = |holder: &str| {
+            let title = wish.title;
+            ui.say(&format!(
+                "waiting for {title}, which {holder} boots and saves"
+            ));
+        };
+        let turn = Turn {
+            cache: &self.cache,
+            part: Part::Snapshots,
+            name: &format!("{key}.boot"),
+            patience: PATIENCE,
+        };
+        let turn = turn.take(waited_for, cancel).await?;
         let saved = match self.find(key).await? {
             // Another process has saved it meanwhile.
             Found::Saved(saved) => Ok(*saved),
@@ -256,43 +266,6 @@ impl Snapshots {
     async fn find(&self, key: Digest) -> Result<Found, SnapshotError> {
         let cache = self.cache.clone();
         blocking(move || Ok(entry::find(&cache, key)?)).await
-    }
-
-    /// Waits until nobody else boots this guest.
-    async fn turn(
-        &self,
-        key: Digest,
-        title: &str,
-        ui: &Ui,
-        cancel: &CancellationToken,
-    ) -> Result<EntryLock, SnapshotError> {
-        let (start, name) = (Instant::now(), format!("{key}.boot"));
-        let mut told = false;
-        loop {
-            // Only tried: the worker may have to drive the boot that is waited for.
-            let wait = Wait {
-                deadline: Duration::ZERO,
-                cancel: &AtomicBool::new(false),
-                told: &|_| {},
-            };
-            match self.cache.lock(Part::Snapshots, &name, &wait) {
-                Err(CacheError::Busy { holder, .. })
-                    if start.elapsed() < PATIENCE && !cancel.is_cancelled() =>
-                {
-                    if !told {
-                        ui.say(&format!(
-                            "waiting for {title}, which {holder} boots and saves"
-                        ));
-                        told = true;
-                    }
-                }
-                other => return Ok(other?),
-            }
-            tokio::select! {
-                () = cancel.cancelled() => {}
-                () = tokio::time::sleep(POLL) => {}
-            }
-        }
     }
 
     async fn boot(

@@ -48,6 +48,18 @@ pub struct Judgement {
     pub expectations: Vec<Checked>,
 }
 
+impl Judgement {
+    /// Takes the verdict back: something shows that the run cannot be relied on.
+    pub(crate) fn doubt(&mut self, what: String) {
+        self.verdict = Verdict::Inconclusive;
+        self.reasons.insert(0, what.clone());
+        self.unclean = Some(Unclean {
+            certain: false,
+            what,
+        });
+    }
+}
+
 /// What a kernel did that it must not do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unclean {

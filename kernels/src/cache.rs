@@ -41,6 +41,8 @@ pub enum Part {
     Images,
     /// Saved guests.
     Snapshots,
+    /// Finished runs, whose results are remembered.
+    Proofs,
     /// What tools keep for themselves: package lists, the compiler's cache.
     Tools,
     /// Logs of builds, one file each.
@@ -49,12 +51,13 @@ pub enum Part {
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 7] = [
+    pub const ALL: [Part; 8] = [
         Part::Sources,
         Part::Trees,
         Part::Kernels,
         Part::Images,
         Part::Snapshots,
+        Part::Proofs,
         Part::Tools,
         Part::Logs,
     ];
@@ -67,6 +70,7 @@ impl Part {
             Part::Kernels => "kernels",
             Part::Images => "images",
             Part::Snapshots => "snapshots",
+            Part::Proofs => "proofs",
             Part::Tools => "tools",
             Part::Logs => "logs",
         }
@@ -285,7 +289,7 @@ impl Cache {
         let tag = self.root.join("CACHEDIR.TAG");
         if !tag.exists() {
             let text = "Signature: 8a477f597d28d172789f06886806bc55\n\
-                        # Kernels, images and snapshots of numalab. All of it can be made again.\n";
+                        # Kernels, images, snapshots and results of numalab. All of it can be made again.\n";
             fs::write(&tag, text).map_err(fault)?;
         }
         tempfile::Builder::new()

@@ -9,6 +9,7 @@ use numalab::compare::Word;
 use numalab::comparison::{self, Sides};
 use numalab::lab::Limits;
 use numalab::machine::mode::AcceleratorChoice;
+use numalab::proof::Memory;
 use numalab::report::text;
 use numalab::run::Stand;
 use numalab::scenario::Scenario;
@@ -129,6 +130,7 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         .cloned()
         .collect();
     let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let checked = checked.remembering(Memory::of_test());
     let (base, patched) = (lab.wanted(BASE)?, lab.wanted(&word)?);
     let sides = Sides::build(lab, &base, &patched, Limits::default(), &ui, cancel)?;
     let request = comparison::Request {

@@ -6,6 +6,7 @@ use libtest_mimic::Trial;
 use miette::miette;
 use numalab::lab::{Lab, Limits};
 use numalab::machine::mode::AcceleratorChoice;
+use numalab::proof::Memory;
 use numalab::report::{RunReport, text};
 use numalab::run::{Request, Stand};
 use numalab::scenario::Scenario;
@@ -78,6 +79,7 @@ async fn run(
 ) -> miette::Result<Vec<RunReport>> {
     let ui = Ui::new(false);
     let checked = Stand::check(lab, live, AcceleratorChoice::Auto)?;
+    let checked = checked.remembering(Memory::of_test());
     let kernel = lab.kernel(kernel, Limits::default(), &ui, cancel)?;
     let stand = checked.ready(&kernel.id, &ui, cancel).await?;
     let mut reports = Vec::new();

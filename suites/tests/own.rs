@@ -9,6 +9,7 @@ use numalab::compare::Word;
 use numalab::comparison::{self, Sides};
 use numalab::lab::{Limits, OwnKernels};
 use numalab::machine::mode::AcceleratorChoice;
+use numalab::proof::Memory;
 use numalab::report::text;
 use numalab::run::Stand;
 use numalab::ui::Ui;
@@ -49,6 +50,7 @@ async fn said(
     let (lab, ui) = (&bench.lab, Ui::new(false));
     let (base, kernel) = (lab.wanted(&own.base)?, lab.wanted(&own.kernel)?);
     let checked = Stand::check(lab, live, AcceleratorChoice::Auto)?;
+    let checked = checked.remembering(Memory::of_test());
     let sides = Sides::build(lab, &base, &kernel, Limits::default(), &ui, cancel)?;
     let request = comparison::Request {
         scenarios: &bench.scenarios[index..=index],

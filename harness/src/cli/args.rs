@@ -5,7 +5,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
 use super::{Failure, cache, compare, doctor, generate, kernel, list, replay, run};
+use crate::lab::Lab;
 use crate::machine::mode::AcceleratorChoice;
+use crate::proof::{Memory, Share};
+use crate::run::{Checked, Stand};
 use crate::ui::Ui;
 
 /// Tests what Linux' automatic NUMA balancing does, in guests with virtual NUMA nodes, by
@@ -28,7 +31,8 @@ const EXITS: &str = "Exit codes: 0 every verdict is pass (compare: nothing broke
 
 Environment: NUMALAB_CACHE kernels and saved guests (by default in the user's cache folder), \
 NUMALAB_RUNS run folders (target/numalab/runs), NUMALAB_QEMU the QEMU to use, NUMALAB_ROOT the \
-project's folder.";
+project's folder, NUMALAB_PROVE_AGAIN=N proves one in N remembered results again (50; 1 all, 0 \
+none), NUMALAB_DRAW=N repeats a draw of these.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -122,6 +126,10 @@ pub(super) struct Platform {
     /// results are the same; only time differs.
     #[arg(long)]
     pub(super) cold: bool,
+    /// Runs every guest, instead of taking results that are remembered from runs of the same
+    /// inputs, and holds what they give against these. `--cold` does so as well.
+    #[arg(long)]
+    pub(super) fresh: bool,
     /// Guests at a time; by default one for each processor in exact mode.
     #[arg(long, short)]
     pub(super) jobs: Option<usize>,
@@ -138,6 +146,20 @@ pub(super) enum AccelName {
     Auto,
     Kvm,
     Tcg,
+}
+
+impl Platform {
+    /// A host whose QEMU fits, that remembers as is wished.
+    pub(super) fn check(&self, lab: &Lab) -> Result<Checked, Failure> {
+        let live = self.mode == ModeName::Live;
+        let memory = if self.fresh || self.cold {
+            Memory::Fresh
+        } else {
+            Memory::All(Share::from_environment().map_err(Failure::input)?)
+        };
+        let checked = Stand::check(lab, live, self.accel.into())?;
+        Ok(checked.cold(self.cold).remembering(memory))
+    }
 }
 
 impl From<AccelName> for AcceleratorChoice {

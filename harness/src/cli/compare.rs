@@ -7,7 +7,6 @@ use super::{Failure, print};
 use crate::comparison::{self, Sides};
 use crate::lab::{Lab, Limits};
 use crate::report::text;
-use crate::run::Stand;
 use crate::ui::Ui;
 
 pub(super) async fn compare(
@@ -20,8 +19,7 @@ pub(super) async fn compare(
     let scenarios = lab.project.scenarios(&args.scenarios)?;
     let base = lab.wanted(&args.base)?;
     let patched = lab.wanted(&args.patched)?;
-    let live = args.platform.mode == ModeName::Live;
-    let stand = Stand::check(&lab, live, args.platform.accel.into())?.cold(args.platform.cold);
+    let stand = args.platform.check(&lab)?;
     let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
 
     let limits = Limits {

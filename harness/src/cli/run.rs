@@ -9,7 +9,7 @@ use super::{BAD, Failure, GOOD, INCONCLUSIVE, print};
 use crate::lab::{Lab, Limits};
 use crate::pool;
 use crate::report::{RunReport, text};
-use crate::run::{Request, Stand};
+use crate::run::Request;
 use crate::ui::Ui;
 use crate::verdict::Verdict;
 
@@ -23,9 +23,8 @@ pub(super) async fn run(
     // What the user wrote is checked before anything long begins.
     let scenarios = lab.project.scenarios(&args.scenarios)?;
     let wanted = lab.wanted(&args.kernel)?;
-    let choice = args.platform.accel.into();
     let live = args.platform.mode == ModeName::Live;
-    let stand = Stand::check(&lab, live, choice)?.cold(args.platform.cold);
+    let stand = args.platform.check(&lab)?;
     let kernel = lab.kernel(
         &wanted,
         Limits {

@@ -4,6 +4,7 @@
 //! bytes from the guest, deadlines, a wish to stop. Whatever happens, QEMU is killed and
 //! reaped before [`run`] returns; if the future is dropped, it is killed then.
 
+mod recall;
 mod save;
 
 use std::fs::File;
@@ -29,6 +30,7 @@ use super::process::{Process, ProcessError};
 use super::qemu::{Qemu, QemuError};
 use super::qmp::{Closed, Event as QmpEvent, Message, Qmp};
 
+pub use recall::recall;
 pub use save::{SaveError, save};
 
 /// How often files and clocks are looked at. QEMU's events need no look.

@@ -163,6 +163,14 @@ impl Qemu {
         &self.text
     }
 
+    /// The folders in which it looks for firmware, in its own words; none if it does not
+    /// tell.
+    pub fn data_folders(&self) -> Vec<PathBuf> {
+        let said = run(&self.path, &["-L", "help"]).ok().flatten();
+        let said = said.unwrap_or_default();
+        said.lines().map(PathBuf::from).collect()
+    }
+
     /// Whether it was built with seccomp and takes [`SANDBOX`].
     pub fn sandbox(&self) -> bool {
         self.sandbox

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Compared, ComparisonReport, RunReport, short};
+use super::{Compared, ComparisonReport, Promise, Remembered, RunReport, short};
 use crate::compare::Word;
 use crate::machine::escape::escape;
 use crate::verdict::{Checked, Verdict};
@@ -72,7 +72,10 @@ pub fn runs(reports: &[RunReport]) -> String {
     let mut table = table(["", "seed", "seen", "wanted"]);
     for report in reports {
         let seed = report.inputs.seed.to_string();
-        let verdict = report.judgement.verdict.to_string();
+        let mut verdict = report.judgement.verdict.to_string();
+        if report.remembered.is_some() {
+            verdict.push_str(", remembered");
+        }
         table.add_row([report.inputs.scenario.as_str(), &seed, &verdict, ""]);
         for claim in &report.judgement.expectations {
             let wanted = claim.claim.bound.to_string();
@@ -92,8 +95,47 @@ pub fn runs(reports: &[RunReport]) -> String {
         text.push('\n');
         text.push_str(&details(report));
     }
+    let remembered = remembered(reports);
+    if !remembered.is_empty() {
+        let _ = write!(text, "\n{remembered}");
+    }
     if inputs.mode == "exact" {
         let _ = writeln!(text, "\n{LIMITS}");
+    }
+    text
+}
+
+/// How many results are remembered, and how those held that were proved again; empty if
+/// there is nothing to say.
+pub fn remembered<'a>(reports: impl IntoIterator<Item = &'a RunReport> + Clone) -> String {
+    let mut text = String::new();
+    let all = reports.clone().into_iter().count();
+    let known = reports.clone().into_iter();
+    let proved: Vec<&str> = known
+        .filter_map(|report| Some(report.remembered.as_ref()?.at.as_str()))
+        .collect();
+    if let Some(first) = proved.iter().min() {
+        let _ = writeln!(
+            text,
+            "remembered: {} of {all} results, from runs of the same inputs since {first}; --fresh runs them again",
+            proved.len()
+        );
+    }
+    let promises = reports.into_iter().filter_map(|run| run.promise.as_ref());
+    let (kept, broken): (Vec<_>, Vec<_>) =
+        promises.partition(|promise| matches!(promise, Promise::Kept { .. }));
+    if !broken.is_empty() {
+        let (broken, all) = (broken.len(), kept.len() + broken.len());
+        let _ = writeln!(
+            text,
+            "EXACT MODE'S PROMISE IS BROKEN: {broken} of {all} results that were proved again differ"
+        );
+    } else if !kept.is_empty() && !proved.is_empty() {
+        let _ = writeln!(
+            text,
+            "proved again: {}, with the same records to the last byte",
+            kept.len()
+        );
     }
     text
 }
@@ -119,6 +161,9 @@ pub fn details(report: &RunReport) -> String {
         for line in &report.console_tail {
             let _ = writeln!(text, "    | {}", escape(line.as_bytes()));
         }
+    }
+    if let Some(Remembered { at, folder, .. }) = &report.remembered {
+        let _ = writeln!(text, "  remembered: proved {at}, in {folder}");
     }
     let _ = writeln!(text, "  everything: {}", report.folder);
     let _ = writeln!(text, "  repeat: {}", report.repeat());
@@ -186,6 +231,9 @@ pub fn comparison(report: &ComparisonReport) -> String {
     }
     text.push('\n');
     text.push_str(&summary(report));
+    let runs = report.scenarios.iter();
+    let runs = runs.flat_map(|compared| compared.base.iter().chain(&compared.patched));
+    text.push_str(&remembered(runs));
     if report.mode == "exact" {
         let _ = writeln!(text, "{LIMITS}");
     }

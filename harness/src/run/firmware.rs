@@ -1,25 +1,30 @@
 //! The firmware: an input of a run that QEMU's version does not tell.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use numalab_kernels::digest::{Digest, Digester};
 
 use crate::machine::qemu::Qemu;
 
-/// The digest of the firmware that QEMU loads: it is no part of QEMU's version. Unknown
-/// where distributions keep it somewhere else.
-pub(super) fn digest(qemu: &Qemu) -> String {
+/// What QEMU loads for a bzImage and for an image with a PVH note.
+const FILES: [&str; 2] = ["bios-256k.bin", "pvh.bin"];
+
+/// The digest of the firmware that QEMU loads: it is no part of QEMU's version. `None` where
+/// it is not found.
+pub(super) fn digest(qemu: &Qemu) -> Option<String> {
     let prefix = qemu.path().ancestors().nth(2).unwrap_or(Path::new("/usr"));
-    let folders = ["share/seabios", "share/qemu"].map(|folder| prefix.join(folder));
+    let usual = ["share/seabios", "share/qemu"].map(|folder| prefix.join(folder));
+    // QEMU knows better, and takes its time to say so.
+    of(&usual).or_else(|| of(&qemu.data_folders()))
+}
+
+fn of(folders: &[PathBuf]) -> Option<String> {
     let mut digester = Digester::new();
-    for name in ["bios-256k.bin", "pvh.bin"] {
+    for name in FILES {
         let found = folders
             .iter()
             .find_map(|folder| Digest::of_file(&folder.join(name)).ok());
-        match found {
-            Some(digest) => digester.field(name, digest.to_string()),
-            None => return "unknown".into(),
-        };
+        digester.field(name, found?.to_string());
     }
-    digester.finish().to_string()
+    Some(digester.finish().to_string())
 }

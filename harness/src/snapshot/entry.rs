@@ -17,6 +17,7 @@ use numalab_kernels::{Cache, Digest};
 use serde::{Deserialize, Serialize};
 
 use super::SnapshotError;
+use crate::content::Content;
 
 /// The version of an entry's form.
 pub(super) const SCHEMA: u32 = 1;
@@ -63,13 +64,6 @@ pub(super) struct Manifest {
     at: Timestamp,
 }
 
-/// What a file must be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Content {
-    bytes: u64,
-    digest: Digest,
-}
-
 /// What the cache has under a key.
 pub(super) enum Found {
     Saved(Box<Saved>),
@@ -111,15 +105,6 @@ impl Manifest {
     }
 }
 
-impl Content {
-    fn of(path: &Path) -> io::Result<Content> {
-        Ok(Content {
-            bytes: fs::metadata(path)?.len(),
-            digest: Digest::of_file(path)?,
-        })
-    }
-}
-
 /// Looks a saved guest up, and through all its files.
 pub(super) fn find(cache: &Cache, key: Digest) -> Result<Found, CacheError> {
     let wait = Wait {
@@ -153,14 +138,7 @@ fn open(lock: EntryLock, key: Digest) -> Result<Saved, String> {
     for name in [DISK, CONSOLE, RECORDS] {
         let wanted = manifest.files.get(name);
         let wanted = wanted.ok_or_else(|| format!("{MANIFEST} does not name {name}"))?;
-        let found = Content::of(&entry.join(name)).map_err(|error| format!("{name}: {error}"))?;
-        if found.bytes != wanted.bytes {
-            let (found, wanted) = (found.bytes, wanted.bytes);
-            return Err(format!("{name} has {found} bytes instead of {wanted}"));
-        }
-        if found.digest != wanted.digest {
-            return Err(format!("{name} does not have the digest {}", wanted.digest));
-        }
+        wanted.check(name, &entry.join(name))?;
     }
     let folder = utf8(&entry).map_err(|error| error.to_string())?;
     Ok(Saved {

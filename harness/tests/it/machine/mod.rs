@@ -2,6 +2,7 @@
 
 mod fake;
 mod kvm;
+mod proofs;
 mod saved;
 mod tiny;
 

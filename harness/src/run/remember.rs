@@ -1,0 +1,245 @@
+//! A run's result from memory, or a guest's, and what each says of the other.
+
+use std::path::PathBuf;
+
+use camino::Utf8PathBuf;
+use numalab_kernels::Digest;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ran, Request, Stand};
+use crate::folder::RunFolder;
+use crate::lab::LabError;
+use crate::machine::argv::Boot;
+use crate::machine::guest::{self, Limits};
+use crate::machine::outcome::{End, Outcome};
+use crate::proof::{FILES, Found, Manifest, Proof, Proofs, Subject};
+use crate::replay::{Replay, compare};
+use crate::report::text::sentence;
+use crate::report::{Life, Promise, Remembered, Times};
+use crate::ui::Ui;
+
+/// A run that is about to begin.
+pub(super) struct Prepared<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) title: &'a str,
+    pub(super) folder: &'a RunFolder,
+    pub(super) boot: Boot,
+    /// The plan's pages.
+    pub(super) pages: Vec<Vec<u8>>,
+}
+
+impl Stand {
+    /// Takes the result from memory, or else runs the guest and keeps what came of it.
+    ///
+    /// # Errors
+    /// A signal came.
+    pub(super) async fn prove(
+        &self,
+        mut prepared: Prepared<'_>,
+        ui: &Ui,
+        cancel: &CancellationToken,
+    ) -> Result<Ran, LabError> {
+        // A firmware that is not known cannot be part of a name.
+        let proofs = self.checked.proofs.as_ref();
+        let Some(proofs) = proofs.filter(|_| self.checked.firmware.is_some()) else {
+            return self.guest(&mut prepared, ui, cancel).await;
+        };
+        let (key, title) = (self.key(&prepared), prepared.title);
+        let mut found = proofs.find(key, title, ui).await;
+        let mut turn = None;
+        if let Found::Proof(proof) = &found
+            && proofs.takes(proof, title, ui)
+            && let Some(ran) = recall(&prepared, proof, ui)
+        {
+            return Ok(ran);
+        }
+        if let Some(taken) = proofs.turn(key, &found, title, ui, cancel).await {
+            turn = Some(taken);
+            // Another process may have proved it meanwhile.
+            found = proofs.find(key, title, ui).await;
+            if let Found::Proof(proof) = &found
+                && proofs.takes(proof, title, ui)
+                && let Some(ran) = recall(&prepared, proof, ui)
+            {
+                proofs.done(turn);
+                return Ok(ran);
+            }
+        }
+        let ran = self.guest(&mut prepared, ui, cancel).await;
+        let ran = match ran {
+            Ok(ran) => Ok(self.settle(proofs, key, &prepared, found, ran, ui).await),
+            Err(error) => Err(error),
+        };
+        proofs.done(turn);
+        ran
+    }
+
+    fn key(&self, prepared: &Prepared<'_>) -> Digest {
+        let subject = Subject {
+            boot: &prepared.boot,
+            pages: &prepared.pages,
+            qemu: self.checked.qemu.text(),
+            firmware: self.checked.firmware.as_deref().unwrap_or_default(),
+            kernel: &prepared.request.kernel.digest,
+            image: &self.checked.image.digest,
+        };
+        subject.key()
+    }
+
+    /// Holds a run against what is remembered, and keeps it.
+    async fn settle(
+        &self,
+        proofs: &Proofs,
+        key: Digest,
+        prepared: &Prepared<'_>,
+        found: Found,
+        ran: Ran,
+        ui: &Ui,
+    ) -> Ran {
+        // Only what is the guest's doing is kept and compared.
+        let Some(end) = ran.outcome.as_ref().ok().and_then(Ended::of) else {
+            return ran;
+        };
+        let folder = prepared.folder.path();
+        let inputs = self.inputs(prepared.request);
+        let manifest = Manifest::new(key, inputs, ran.life, ran.times, folder);
+        let whole = end == Ended::Whole;
+        let promise = match found {
+            Found::Nothing if whole => {
+                proofs.keep(manifest, false, ui).await;
+                None
+            }
+            Found::Damaged(_) if whole => {
+                proofs.remove(key, ui);
+                proofs.keep(manifest, false, ui).await;
+                None
+            }
+            Found::Nothing | Found::Damaged(_) => None,
+            Found::Proof(then) => match difference(&then, folder) {
+                Ok(None) if whole => {
+                    proofs.keep(manifest, false, ui).await;
+                    Some(Promise::Kept {
+                        at: then.at().to_string(),
+                    })
+                }
+                Ok(differs) => {
+                    let what = differs.unwrap_or_else(|| "the guest's end differs".to_owned());
+                    proofs.keep(manifest, true, ui).await;
+                    Some(broken(&then, folder.to_owned(), what))
+                }
+                Err(error) => {
+                    ui.warn(&format!("a remembered result cannot be compared: {error}"));
+                    None
+                }
+            },
+            Found::Disputed(then, other) => {
+                let what = disputed(&then, &other);
+                Some(broken(&then, folder.to_owned(), what))
+            }
+        };
+        if let Some(Promise::Broken { then, now, what }) = &promise {
+            let title = prepared.title;
+            ui.warn(&format!(
+                "{title}: EXACT MODE'S PROMISE IS BROKEN, two runs of the same inputs differ: \
+                 {what}\n  then: {then}\n  now:  {now}"
+            ));
+        }
+        Ran { promise, ..ran }
+    }
+}
+
+/// How a guest ended, as far as that is its own doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// With its last record, every step carried out.
+    Whole,
+    /// Otherwise.
+    Short,
+}
+
+impl Ended {
+    fn of(outcome: &Outcome) -> Option<Ended> {
+        use numalab_protocol::Record;
+        match (&outcome.end, outcome.last()) {
+            (End::PowerOff, Some(Record::End { complete: true, .. })) => Some(Ended::Whole),
+            (End::PowerOff | End::Panic | End::Reset, _) => Some(Ended::Short),
+            // It could be the host's doing.
+            _ => None,
+        }
+    }
+}
+
+/// Takes a remembered result into a run's folder. `None` if that cannot be done, which has
+/// then been said.
+fn recall(prepared: &Prepared<'_>, proof: &Proof, ui: &Ui) -> Option<Ran> {
+    let copied = FILES.into_iter().try_for_each(|name| {
+        std::fs::copy(proof.file(name), prepared.folder.file(name)).map(|_| ())
+    });
+    let title = prepared.title;
+    if let Err(error) = copied {
+        ui.warn(&format!(
+            "{title} is remembered and cannot be copied: {error}"
+        ));
+        return None;
+    }
+    let outcome = guest::recall(&prepared.boot, &Limits::STANDARD, |_| {});
+    match outcome {
+        Ok(outcome) if Ended::of(&outcome) == Some(Ended::Whole) => Some(Ran {
+            outcome: Ok(outcome),
+            life: Life::Remembered,
+            times: Times::default(),
+            remembered: Some(Remembered {
+                at: proof.at().to_string(),
+                life: proof.life(),
+                times: proof.times(),
+                folder: proof.folder().to_owned(),
+                key: proof.key().to_string(),
+            }),
+            promise: None,
+        }),
+        Ok(outcome) => {
+            let end = outcome.end;
+            ui.warn(&format!("{title} is remembered and not whole: {end}"));
+            None
+        }
+        Err(error) => {
+            let why = sentence(&error);
+            ui.warn(&format!("{title} is remembered and cannot be read: {why}"));
+            None
+        }
+    }
+}
+
+/// What differs between a remembered result and a run, if anything.
+fn difference(then: &Proof, now: &camino::Utf8Path) -> Result<Option<String>, String> {
+    for name in FILES.iter().rev() {
+        let read = |path: PathBuf| {
+            std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let (then, now) = (read(then.file(name))?, read(now.join(name).into())?);
+        let differs = compare(&then, &now);
+        if let Replay::Differs { .. } = &differs {
+            let text = differs.to_string();
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            return Ok(Some(format!("{name}: {}", lines.join("; "))));
+        }
+    }
+    Ok(None)
+}
+
+fn broken(then: &Proof, now: Utf8PathBuf, what: String) -> Promise {
+    Promise::Broken {
+        then: then.place().to_string_lossy().into_owned().into(),
+        now,
+        what,
+    }
+}
+
+fn disputed(then: &Proof, other: &std::path::Path) -> String {
+    format!(
+        "earlier runs gave different records, which are kept in {} and {}; this is forgotten \
+         when both are removed",
+        then.place().display(),
+        other.display()
+    )
+}
