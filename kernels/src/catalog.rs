@@ -1,6 +1,8 @@
 //! The catalog: the definitions of one folder, and what a word of the command line
 //! means by them.
 
+mod commit;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -11,6 +13,7 @@ use crate::definition::{Definition, DefinitionError, Start};
 use crate::error::KernelError;
 use crate::image;
 use crate::series;
+use crate::source::repository::Repository;
 use crate::spelling;
 use crate::wanted::{Direction, Fragment, Origin, Patch, Recipe, Source, Wanted, file_name};
 
@@ -78,6 +81,17 @@ pub enum WordError {
         /// The word.
         word: String,
     },
+    /// A word that should mean a commit, and names no folder.
+    #[error(
+        "{word:?} is no commit: git:PATH@REVISION is expected, and no PATH in it is a folder \
+         (looked for in {cwd:?})"
+    )]
+    Commit {
+        /// The word.
+        word: String,
+        /// Where paths were looked for.
+        cwd: PathBuf,
+    },
     /// A file of a kernel cannot be read.
     #[error("cannot read {path:?}")]
     Read {
@@ -127,7 +141,7 @@ impl Catalog {
     }
 
     /// What a word means: a name, a path (of a definition, an image or a source
-    /// directory), or one of these with `+PATCH` or `+revert:PATCH` after it, once or
+    /// directory), a commit (`git:PATH@REVISION`), or one of these with `+PATCH` or `+revert:PATCH` after it, once or
     /// more, where each PATCH is what [`series::read`] takes. Paths are relative to
     /// `cwd`; mails are taken apart in `cache`.
     pub fn resolve(&self, word: &str, cwd: &Path, cache: &Cache) -> Result<Wanted, KernelError> {
@@ -137,10 +151,15 @@ impl Catalog {
         let kernel = (1..=pieces.len()).rev().find_map(|count| {
             let beginning = pieces[..count].join("+");
             let exists = !beginning.is_empty()
-                && (self.definitions.contains_key(&beginning) || cwd.join(&beginning).exists());
+                && (self.definitions.contains_key(&beginning)
+                    || cwd.join(&beginning).exists()
+                    || commit::exists(&beginning, cwd));
             exists.then_some((beginning, count))
         });
         let Some((beginning, count)) = kernel else {
+            if commit::of_word(word).is_some() {
+                return Err(commit::error(word, cwd));
+            }
             return Err(self.unknown(pieces[0], cwd).into());
         };
         let mut wanted = self.kernel(&beginning, cwd)?;
@@ -215,6 +234,11 @@ impl Catalog {
             return self.wanted(definition);
         }
         let path = cwd.join(word);
+        if let Some(rest) = commit::of_word(word)
+            && !path.exists()
+        {
+            return self.commit(rest, cwd);
+        }
         if path.is_dir() {
             return self.directory(&path);
         }
@@ -249,6 +273,16 @@ impl Catalog {
                 .into());
             }
         }
+        let path = path.canonicalize().map_err(|source| WordError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let (name, word) = (file_name(&path), absolute(&path));
+        self.plain(Source::Directory(path), name, word)
+    }
+
+    /// A source that no definition describes.
+    fn plain(&self, source: Source, name: String, word: String) -> Result<Wanted, KernelError> {
         let config = self
             .definitions
             .get(CONFIG_OF_DIRECTORIES)
@@ -256,15 +290,11 @@ impl Catalog {
         let Origin::Recipe(recipe) = self.wanted(config)?.origin else {
             return Err(self.unknown(CONFIG_OF_DIRECTORIES, &self.folder).into());
         };
-        let path = path.canonicalize().map_err(|source| WordError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
         Ok(Wanted {
-            name: file_name(&path),
-            word: absolute(&path),
+            name,
+            word,
             origin: Origin::Recipe(Recipe {
-                source: Source::Directory(path),
+                source,
                 patches: Vec::new(),
                 fragments: recipe.fragments,
             }),
@@ -320,6 +350,19 @@ impl Catalog {
                     let shown = path.display();
                     first.fault("directory", format!("the directory {shown}: {error}"))
                 })?)
+            }
+            Source::Git {
+                repository,
+                revision,
+            } => {
+                let found = Repository::open(&beside(first, &repository))
+                    .and_then(|found| Ok((found.commit(&revision)?, found)));
+                let (commit, found) =
+                    found.map_err(|error| first.fault("git", error.to_string()))?;
+                Source::Git {
+                    repository: found.path().to_owned(),
+                    revision: commit.id,
+                }
             }
             source => source,
         };

@@ -25,7 +25,7 @@ use crate::objects::{self, Objects};
 use crate::patch;
 use crate::process::Job;
 use crate::progress::{Event, Progress, Stage};
-use crate::source::{Getting, Identity, Opened};
+use crate::source::{Getting, History, Identity, Opened};
 use crate::store::{self, Found, Kernel, Manifest, PatchRecord, Provenance, SCHEMA};
 use crate::toolchain::{Toolbox, Toolchain};
 use crate::tree::{Content, SourceTree};
@@ -154,6 +154,7 @@ impl Work<'_> {
             identity,
             tree,
             lock,
+            history,
         } = opened;
         if objects::distrust_future(lock.entry())? {
             self.progress.event(Event::Note(
@@ -176,6 +177,9 @@ impl Work<'_> {
             shape.field("header", name);
         }
         let objects = Objects::of(lock.entry(), &shape.finish().short());
+        if let Some(history) = history {
+            self.follow(history, &objects)?;
+        }
         let logs = self.cache.part(Part::Logs);
         let log = logs.join(format!("build-{}-{}.log", plain(name), key.short()));
         let build = Build {
@@ -244,6 +248,29 @@ impl Work<'_> {
         // It is in the entry now.
         let _ = fs::remove_file(&log);
         Ok(kernel)
+    }
+
+    /// Makes an object tree that was built from another commit fit for this one.
+    fn follow(&self, history: &History, objects: &Objects) -> Result<(), CacheError> {
+        let mut memory = objects.memory();
+        if memory.tree.as_deref() == Some(history.tree()) {
+            return Ok(());
+        }
+        if objects.path().exists() {
+            let added = memory
+                .tree
+                .as_deref()
+                .and_then(|old| history.added_since(old, self.cancel));
+            match added {
+                Some(names) if names.is_empty() => {}
+                Some(names) => {
+                    objects.forget_users_of(&names)?;
+                }
+                None => objects.clear()?,
+            }
+        }
+        memory.tree = Some(history.tree().to_owned());
+        objects.remember(&memory)
     }
 
     fn patch(

@@ -95,7 +95,9 @@ impl JobError {
         match self {
             Self::Interrupted { .. } => Class::Interrupted,
             Self::Cache(error) => error.class(),
-            Self::Start { .. } | Self::Wait { .. } | Self::Deadline { .. } => Class::Environment,
+            Self::Start { .. } | Self::Wait { .. } | Self::Deadline { .. } | Self::Late { .. } => {
+                Class::Environment
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! written since may be cut off and yet newer than its source, so all of these are
 //! removed, and the build makes them anew.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -31,6 +32,9 @@ pub(crate) struct Memory {
     /// The warnings of that.
     #[serde(default)]
     pub(crate) warnings: Vec<String>,
+    /// For a git source: the id of the tree that it was built from last.
+    #[serde(default)]
+    pub(crate) tree: Option<String>,
     /// Steps of the last build that began with nothing.
     pub(crate) cold_steps: Option<u64>,
     /// Steps of the last other build.
@@ -94,6 +98,26 @@ impl Objects {
         Ok(removed)
     }
 
+    /// Removes all that is in the tree.
+    pub(crate) fn clear(&self) -> Result<(), CacheError> {
+        let path = self.path();
+        empty(&path).map_err(|error| CacheError::io("clean", &path, error))
+    }
+
+    /// Removes what was compiled with an included file of one of these last names, as
+    /// kbuild's own dependency files tell. Returns how much that was.
+    ///
+    /// A file that has appeared in the source can be found in place of another one of its
+    /// name that comes later in the search, which `make` cannot know. Whatever it may hide
+    /// has its last name, so nothing else is concerned.
+    pub(crate) fn forget_users_of(&self, names: &BTreeSet<String>) -> Result<usize, CacheError> {
+        let path = self.path();
+        let mut removed = 0;
+        forget(&path, names, &mut removed)
+            .map_err(|error| CacheError::io("clean", &path, error))?;
+        Ok(removed)
+    }
+
     /// Puts the marker: from here on a tool may write.
     pub(crate) fn begin(&self) -> Result<(), CacheError> {
         let marker = self.beside("building");
@@ -148,6 +172,48 @@ fn changed(data: &Metadata) -> i128 {
     let nanoseconds =
         |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
     nanoseconds(data.ctime(), data.ctime_nsec()).max(nanoseconds(data.mtime(), data.mtime_nsec()))
+}
+
+fn forget(folder: &Path, names: &BTreeSet<String>, removed: &mut usize) -> io::Result<()> {
+    for item in fs::read_dir(folder)? {
+        let item = item?;
+        let path = item.path();
+        if item.file_type()?.is_dir() {
+            forget(&path, names, removed)?;
+            continue;
+        }
+        let own = item.file_name();
+        let own = own.to_string_lossy();
+        let Some(target) = own
+            .strip_prefix('.')
+            .and_then(|own| own.strip_suffix(".cmd"))
+        else {
+            continue;
+        };
+        let text = fs::read(&path)?;
+        if includes(&String::from_utf8_lossy(&text), names) {
+            for gone in [&folder.join(target), &path] {
+                match fs::remove_file(gone) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+            *removed += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the list of included files in a `.cmd` file (`scripts/basic/fixdep.c`) has one
+/// of these last names. The compiled file itself stands apart from it.
+fn includes(command: &str, names: &BTreeSet<String>) -> bool {
+    command
+        .lines()
+        .skip_while(|line| !line.starts_with("deps_"))
+        .skip(1)
+        .take_while(|line| line.ends_with('\\'))
+        .filter_map(|line| line.trim_end_matches('\\').trim().rsplit('/').next())
+        .any(|name| names.contains(name))
 }
 
 fn remove_since(folder: &Path, since: i128, removed: &mut usize) -> io::Result<()> {

@@ -80,6 +80,14 @@ pub enum JobError {
         /// Its output.
         log: PathBuf,
     },
+    /// It took too long, was ended, and what it printed is of no use.
+    #[error("{what} was ended after its deadline of {seconds} s")]
+    Late {
+        /// What it did.
+        what: String,
+        /// The deadline, in seconds.
+        seconds: u64,
+    },
     /// The caller wished to stop.
     #[error("interrupted while {what}")]
     Interrupted {
@@ -198,6 +206,78 @@ pub(crate) fn answer(mut command: Command) -> Option<String> {
         .status
         .success()
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What a tool printed that was run for its output.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    /// One text, lossily decoded.
+    pub(crate) stderr: String,
+}
+
+/// Runs a tool for what it prints. Both streams go to files without a name, so that it
+/// can never wait for us; `input` is what it reads.
+pub(crate) fn output(
+    mut command: Command,
+    input: Option<File>,
+    what: &str,
+    deadline: Duration,
+    cancel: &AtomicBool,
+) -> Result<Said, JobError> {
+    let fault = |source| JobError::Wait {
+        what: what.to_owned(),
+        source,
+    };
+    let (mut out, mut errors) = (
+        tempfile::tempfile().map_err(fault)?,
+        tempfile::tempfile().map_err(fault)?,
+    );
+    command
+        .stdin(input.map_or_else(Stdio::null, Stdio::from))
+        .stdout(out.try_clone().map_err(fault)?)
+        .stderr(errors.try_clone().map_err(fault)?)
+        .process_group(0);
+    tie_to_parent(&mut command, None);
+    let child = command.spawn().map_err(|source| JobError::Start {
+        program: command.get_program().to_owned(),
+        source,
+    })?;
+    let mut group = Group { child };
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    let status = loop {
+        if let Some(status) = group.child.try_wait().map_err(fault)? {
+            break status;
+        }
+        if cancel.load(Ordering::Relaxed) {
+            group.end();
+            return Err(JobError::Interrupted {
+                what: what.to_owned(),
+            });
+        }
+        if start.elapsed() >= deadline {
+            group.end();
+            return Err(JobError::Late {
+                what: what.to_owned(),
+                seconds: deadline.as_secs(),
+            });
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(POLL);
+    };
+    let read = |file: &mut File| {
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    Ok(Said {
+        status,
+        stdout: read(&mut out).map_err(fault)?,
+        stderr: String::from_utf8_lossy(&read(&mut errors).map_err(fault)?).into_owned(),
+    })
 }
 
 /// Whether a status says that a signal ended the tool.

@@ -3,9 +3,12 @@
 //! A source is *identified* (which needs no network if the cache has it) and then
 //! *opened*: its tree in the cache is locked and complete. Patches are not known here.
 
+pub mod repository;
+
 mod apt;
 mod debian;
 mod directory;
+mod git;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,6 +26,9 @@ use crate::progress::{Event, Progress};
 use crate::toolchain::{ToolError, Toolbox};
 use crate::tree::SourceTree;
 use crate::wanted::Source;
+
+pub(crate) use git::History;
+use repository::RepositoryError;
 
 /// What a source is, exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +137,25 @@ pub enum SourceError {
         /// The source.
         path: PathBuf,
     },
+    /// A commit that is no kernel's source.
+    #[error("{commit} of {path:?} is no kernel source: it has no {missing} at its top")]
+    NoKernel {
+        /// The repository.
+        path: PathBuf,
+        /// The commit.
+        commit: String,
+        /// What was looked for.
+        missing: &'static str,
+    },
+    /// A commit with a file that leads out of it.
+    #[error("the commit has a file whose path is not allowed: {path:?}")]
+    Outside {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A git repository gives no answer.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -149,7 +174,12 @@ impl SourceError {
             Self::Cache(error) => error.class(),
             Self::Job(error) => error.class(),
             Self::Interrupted { .. } => Class::Interrupted,
-            Self::Built { .. } | Self::Read { .. } | Self::Name { .. } => Class::Input,
+            Self::Repository(error) => error.class(),
+            Self::Built { .. }
+            | Self::Read { .. }
+            | Self::Name { .. }
+            | Self::NoKernel { .. }
+            | Self::Outside { .. } => Class::Input,
             Self::Fetch { .. }
             | Self::NoPackage { .. }
             | Self::NoApt { .. }
@@ -177,6 +207,8 @@ pub(crate) struct Opened {
     pub(crate) identity: Identity,
     pub(crate) tree: SourceTree,
     pub(crate) lock: EntryLock,
+    /// For a commit: what it has that others of its repository have not.
+    pub(crate) history: Option<History>,
 }
 
 impl Getting<'_> {
@@ -191,6 +223,10 @@ impl Getting<'_> {
                 let opened = self.directory(path)?;
                 Ok((opened.identity.clone(), Some(opened)))
             }
+            Source::Git {
+                repository,
+                revision,
+            } => Ok((self.commit(repository, revision)?, None)),
         }
     }
 
@@ -199,6 +235,10 @@ impl Getting<'_> {
         match source {
             Source::Debian(package) => self.open_debian(package),
             Source::Directory(path) => self.directory(path),
+            Source::Git {
+                repository,
+                revision,
+            } => self.open_git(repository, revision),
         }
     }
 
@@ -264,7 +304,11 @@ fn write_identity(path: &Path, identity: &Identity) -> Result<(), CacheError> {
 
 /// The version that a kernel's top Makefile states, for instance `6.12.117-rc1`.
 pub(crate) fn kernel_version(source: &Path) -> Option<String> {
-    let text = fs::read_to_string(source.join("Makefile")).ok()?;
+    version_in(&fs::read_to_string(source.join("Makefile")).ok()?)
+}
+
+/// The version that the text of a kernel's top Makefile states.
+pub(crate) fn version_in(text: &str) -> Option<String> {
     let field = |name: &str| {
         text.lines().take(20).find_map(|line| {
             let (key, value) = line.split_once('=')?;

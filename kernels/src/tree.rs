@@ -178,6 +178,14 @@ impl SourceTree {
             .any(|other| other != name && last(other) == last(name)))
     }
 
+    /// Removes a file, and the folders that it leaves empty.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), CacheError> {
+        let path = self.src().join(name);
+        write(&path, None)?;
+        self.drop_empty_folders(&path);
+        Ok(())
+    }
+
     fn drop_empty_folders(&self, file: &Path) {
         let src = self.src();
         let mut folder = file.parent();

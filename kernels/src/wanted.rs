@@ -55,6 +55,13 @@ pub enum Source {
     Debian(Package),
     /// A folder with a kernel's source. It is copied, never written to.
     Directory(PathBuf),
+    /// A commit of a git repository, which is never written to.
+    Git {
+        /// The repository, or a work tree of it.
+        repository: PathBuf,
+        /// What names the commit; its whole id, once it was looked up.
+        revision: String,
+    },
 }
 
 /// A Debian package.
@@ -86,22 +93,45 @@ pub(crate) struct SourceKeys {
     suite: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     directory: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    git: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revision: Option<String>,
 }
 
 impl TryFrom<SourceKeys> for Source {
     type Error = &'static str;
 
     fn try_from(keys: SourceKeys) -> Result<Self, Self::Error> {
+        match (keys.git.is_some(), keys.revision.is_some()) {
+            (true, false) => return Err("`git` needs a `revision`, such as v6.12 or HEAD"),
+            (false, true) => return Err("`revision` belongs to a repository: name it under `git`"),
+            _ => {}
+        }
         match keys {
+            SourceKeys {
+                debian: None,
+                suite: None,
+                directory: None,
+                git: Some(repository),
+                revision: Some(revision),
+            } => Ok(Self::Git {
+                repository,
+                revision,
+            }),
             SourceKeys {
                 debian: Some(name),
                 suite,
                 directory: None,
+                git: None,
+                ..
             } => Ok(Self::Debian(Package { name, suite })),
             SourceKeys {
                 debian: None,
                 suite: None,
                 directory: Some(path),
+                git: None,
+                ..
             } => Ok(Self::Directory(path)),
             SourceKeys {
                 debian: None,
@@ -109,8 +139,8 @@ impl TryFrom<SourceKeys> for Source {
                 ..
             } => Err("`suite` belongs to a Debian package: name it under `debian`"),
             _ => Err(
-                "a source is one of `debian` (a package, and maybe its `suite`) and \
-                 `directory`",
+                "a source is one of `debian` (a package, and maybe its `suite`), `directory`, \
+                 and `git` with its `revision`",
             ),
         }
     }
@@ -126,6 +156,14 @@ impl From<Source> for SourceKeys {
             },
             Source::Directory(path) => Self {
                 directory: Some(path),
+                ..Self::default()
+            },
+            Source::Git {
+                repository,
+                revision,
+            } => Self {
+                git: Some(repository),
+                revision: Some(revision),
                 ..Self::default()
             },
         }

@@ -77,7 +77,8 @@ enum Command {
 pub(super) enum KernelCommand {
     /// Builds kernels that are not in the store.
     Build {
-        /// Kernels: a shipped name, a definition's .yaml, a source folder, and with
+        /// Kernels: a shipped name, a definition's .yaml, a source folder, a commit
+        /// (`git:PATH@REVISION`), and with
         /// `+FILE` a patch on top of any of these.
         #[arg(required_unless_present = "matrix")]
         kernels: Vec<String>,

@@ -52,6 +52,7 @@ impl Getting<'_> {
                     identity,
                     tree,
                     lock,
+                    history: None,
                 });
             }
             let archive = self.cache.entry(Part::Sources, &name).join("package.deb");
@@ -64,6 +65,7 @@ impl Getting<'_> {
                 identity,
                 tree,
                 lock,
+                history: None,
             });
         }
         Err(CacheError::Damaged {

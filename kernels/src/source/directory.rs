@@ -62,6 +62,7 @@ impl Getting<'_> {
             identity,
             tree,
             lock,
+            history: None,
         })
     }
 
@@ -210,14 +211,17 @@ impl Getting<'_> {
 }
 
 /// Removes from the tree what neither the source nor a patch has put there.
-fn remove_strangers(tree: &SourceTree, names: &BTreeSet<String>) -> Result<(), SourceError> {
+pub(super) fn remove_strangers(
+    tree: &SourceTree,
+    names: &BTreeSet<String>,
+) -> Result<(), SourceError> {
     let src = tree.src();
     fs::create_dir_all(&src).map_err(|error| CacheError::io("make", &src, error))?;
     let mut there = BTreeSet::new();
     walk(&src, &src, &mut there)?;
     for name in there.difference(names) {
         if !tree.renew(name, &None)? {
-            tree::write(&src.join(name), None)?;
+            tree.remove(name)?;
         }
     }
     Ok(())

@@ -9,6 +9,7 @@
 mod bench;
 mod builds;
 mod cache;
+mod commits;
 mod config;
 mod directories;
 mod images;
