@@ -14,6 +14,7 @@ use crate::machine::qemu::QemuError;
 use crate::machine::topology::MachineError;
 use crate::project::{Project, ProjectError};
 use crate::report::KernelId;
+use crate::spent::{Kind, Spent};
 use crate::ui::Ui;
 
 /// The project, the cache and the kernels that are known.
@@ -25,6 +26,8 @@ pub struct Lab {
     pub cache: Cache,
     /// The kernel definitions.
     pub catalog: Catalog,
+    /// Takes the command's time.
+    pub spent: Spent,
 }
 
 /// What may be used at a time.
@@ -166,6 +169,7 @@ impl Lab {
     /// # Errors
     /// One of them is not there or not usable.
     pub fn open() -> Result<Lab, LabError> {
+        let spent = Spent::default();
         let project = Project::find()?;
         let cache = Cache::of_user().map_err(KernelError::from)?;
         let catalog = Catalog::load(project.kernels().as_std_path())?;
@@ -173,6 +177,7 @@ impl Lab {
             project,
             cache,
             catalog,
+            spent,
         })
     }
 
@@ -220,6 +225,7 @@ impl Lab {
         ui: &Ui,
         cancel: &CancellationToken,
     ) -> Result<BootKernel, LabError> {
+        let _going = self.spent.begin(Kind::Build);
         let flag = Arc::new(AtomicBool::new(false));
         let watcher = tokio::spawn({
             let (cancel, flag) = (cancel.clone(), Arc::clone(&flag));

@@ -20,6 +20,12 @@ pub mod snapshot;
 
 pub mod proof;
 
+pub mod seats;
+
+pub mod durations;
+
+pub mod spent;
+
 pub mod pool;
 
 pub mod comparison;

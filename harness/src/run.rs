@@ -12,16 +12,17 @@ use std::{io, iter};
 use camino::Utf8PathBuf;
 use numalab_kernels::Cache;
 use numalab_kernels::cache::Part;
-use numalab_protocol::pages;
+use numalab_protocol::{Plan, pages};
 use tokio_util::sync::CancellationToken;
 
+use crate::durations::Durations;
 use crate::folder::RunFolder;
 use crate::lab::{Lab, LabError, utf8};
 use crate::machine::argv::{self, Boot, Monitor, Start, Surroundings};
 use crate::machine::deadline::Deadlines;
 use crate::machine::guest::{self, Event, GuestError, Limits};
 use crate::machine::kvm;
-use crate::machine::mode::{Accelerator, AcceleratorChoice, Mode, Platform};
+use crate::machine::mode::{Accelerator, AcceleratorChoice, Mode, ModeError, Platform};
 use crate::machine::outcome::Outcome;
 use crate::machine::qemu::Qemu;
 use crate::machine::topology::Machine;
@@ -29,7 +30,9 @@ use crate::observe::{Measurement, Observations};
 use crate::proof::{Memory, Proofs};
 use crate::report::{Inputs, KernelId, Life, Promise, Remembered, RunReport, SCHEMA, Times, text};
 use crate::scenario::Scenario;
+use crate::seats::{Need, Seats, Waiting};
 use crate::snapshot::Snapshots;
+use crate::spent::{Kind, Spent, Split};
 use crate::ui::Ui;
 use crate::unclean;
 use crate::verdict::{Unclean, Verdict, judge};
@@ -82,6 +85,11 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// The plan that the guest gets.
+    fn plan(&self) -> Plan {
+        self.scenario.plan(&self.machine, self.seed)
+    }
+
     /// The same on another machine.
     #[must_use]
     pub fn on_machine(mut self, machine: Machine) -> Request<'a> {
@@ -102,6 +110,9 @@ pub struct Checked {
     runs: Utf8PathBuf,
     probes: Utf8PathBuf,
     cache: Cache,
+    seats: Seats,
+    durations: Durations,
+    spent: Spent,
     /// Saved guests; `None` if every guest is to boot cold.
     snapshots: Option<Snapshots>,
     /// Remembered results; `None` if nothing is remembered.
@@ -150,10 +161,35 @@ impl Stand {
             runs: lab.project.runs(),
             probes,
             // What the host's clock has to do with a guest cannot be saved.
-            snapshots: (!live).then(|| Snapshots::new(lab.cache.clone())),
+            snapshots: (!live)
+                .then(|| Snapshots::new(lab.cache.clone()).timed_by(lab.spent.clone())),
             proofs: None,
+            seats: Seats::new(&lab.cache, None),
+            durations: Durations::new(&lab.cache),
+            spent: lab.spent.clone(),
             cache: lab.cache.clone(),
         })
+    }
+
+    /// How many guests can run at a time.
+    pub fn cores(&self) -> usize {
+        self.checked.seats.cores()
+    }
+
+    /// How the command's time was spent until now.
+    pub fn split(&self) -> Split {
+        self.checked.spent.split(self.cores())
+    }
+
+    /// How a request's guest runs.
+    fn platform(&self, request: &Request<'_>) -> Result<Platform, ModeError> {
+        let mode = match self.checked.live {
+            true => Mode::Live,
+            false => Mode::Exact {
+                shift: request.shift,
+            },
+        };
+        Platform::new(mode, self.accelerator)
     }
 
     /// Whether guests run in real time.
@@ -265,15 +301,36 @@ impl Stand {
         let mut restored = self.restore(request, boot, ui, cancel).await?;
         let restore_ms = restored.as_ref().map(|_| ms(before.elapsed()));
 
-        let plan = request.scenario.plan(&request.machine, request.seed);
+        let plan = request.plan();
         let shift = (!self.checked.live).then_some(request.shift);
         let (deadlines, limits) = (Deadlines::for_plan(&plan, shift), Limits::STANDARD);
         let shown = ui.task(title);
+        let need = Need {
+            memory_mib: boot.machine.memory_mib(),
+            alone: self.checked.live,
+        };
+        let on_wait = |waiting: &Waiting| {
+            shown.stage("waits for its turn");
+            ui.say(&format!("{title} waits: {waiting}"));
+        };
+        // Nothing that others wait for is begun from here on.
+        let seat = self.checked.seats.take(need, on_wait, cancel).await;
+        let seat = match seat {
+            Ok(Some(seat)) => Ok(seat),
+            Ok(None) => return Err(LabError::Interrupted),
+            Err(error) => Err(error),
+        };
         let (outcome, times) = loop {
+            let seat = match &seat {
+                Ok(seat) => seat,
+                Err(error) => break (Err(error.clone().into()), Times::default()),
+            };
+            let going = self.checked.spent.begin(Kind::Guest);
             let mut clock = Clock::start();
             let on_event = |event: Event<'_>| {
                 clock.event(&event);
                 match event {
+                    Event::Started { pid } => seat.is_process(pid),
                     Event::Stage(stage) => shown.stage(&stage.to_string()),
                     Event::Waiting(error) => ui.say(&format!("{title} waits: {error}")),
                     _ => {}
@@ -281,13 +338,14 @@ impl Stand {
             };
             let (qemu, cancel) = (&self.checked.qemu, cancel.clone());
             let outcome = guest::run(qemu, boot, &deadlines, &limits, on_event, cancel).await;
+            drop(going);
             let refused = restored.take_if(|restored| self.refused(restored, &outcome, ui));
             if refused.is_none() {
                 break (outcome, clock.times());
             }
             boot.start = Start::Cold;
         };
-        drop(shown);
+        drop((shown, seat));
         if cancel.is_cancelled() {
             return Err(LabError::Interrupted);
         }
@@ -298,7 +356,7 @@ impl Stand {
         let cpu = outcome
             .as_ref()
             .map_or(0, |outcome| ms(outcome.cpu.total()));
-        Ok(Ran {
+        let ran = Ran {
             outcome,
             life,
             times: Times {
@@ -308,7 +366,9 @@ impl Stand {
             },
             remembered: None,
             promise: None,
-        })
+        };
+        self.note_duration(request, &ran);
+        Ok(ran)
     }
 
     /// Fills the folder with all that goes into the guest.
@@ -320,7 +380,7 @@ impl Stand {
     ) -> Result<Prepared<'a>, LabError> {
         folder.write("scenario.yaml", request.scenario.text.as_bytes())?;
         folder.write_json("inputs.json", &self.inputs(request))?;
-        let plan = request.scenario.plan(&request.machine, request.seed);
+        let plan = request.plan();
         folder.write_json("plan.json", &plan)?;
         // That the plan fits was checked when the scenario was read; another machine's
         // topology may still be too much.
@@ -332,16 +392,9 @@ impl Stand {
             .enumerate()
             .map(|(index, page)| folder.write(&format!("plan.page{index}"), page))
             .collect::<Result<_, _>>()?;
-        let mode = if self.checked.live {
-            Mode::Live
-        } else {
-            Mode::Exact {
-                shift: request.shift,
-            }
-        };
         let boot = Boot {
             machine: request.machine.clone(),
-            platform: Platform::new(mode, self.accelerator)?,
+            platform: self.platform(request)?,
             kernel: request.kernel.path.clone(),
             initrd: self.checked.image.path.clone(),
             pages: std::array::from_fn(|index| files[index].clone()),
@@ -378,7 +431,7 @@ impl Stand {
             promise,
         } = ran;
         let records = outcome.as_ref().map_or(&[][..], |outcome| &outcome.records);
-        let plan = request.scenario.plan(&request.machine, request.seed);
+        let plan = request.plan();
         let seen = Observations::new(&plan, records);
         let unclean = match &outcome {
             Ok(outcome) => unclean::of_outcome(outcome, self.checked.live),
@@ -453,6 +506,15 @@ impl Checked {
         if !self.live {
             self.proofs = Some(Proofs::new(self.cache.clone(), memory));
         }
+        self
+    }
+
+    /// Lets at least so many guests run at a time, if a number is given.
+    #[must_use]
+    pub fn jobs(mut self, jobs: Option<usize>) -> Checked {
+        self.seats = Seats::new(&self.cache, jobs);
+        let seats = self.seats.clone();
+        self.snapshots = self.snapshots.map(|snapshots| snapshots.seated_by(seats));
         self
     }
 

@@ -31,6 +31,8 @@ use crate::machine::outcome::End;
 use crate::machine::qcow2;
 use crate::machine::qemu::Qemu;
 use crate::report::text::sentence;
+use crate::seats::{Need, Seats, Waiting};
+use crate::spent::{Kind, Spent};
 use crate::turn::Turn;
 use crate::ui::Ui;
 
@@ -50,6 +52,8 @@ type Cell = Arc<OnceCell<Option<Arc<Saved>>>>;
 #[derive(Debug)]
 pub struct Snapshots {
     cache: Cache,
+    seats: Seats,
+    spent: Spent,
     guests: Mutex<HashMap<Digest, Cell>>,
     /// Whether saving has failed in a way that all guests share.
     off: AtomicBool,
@@ -127,10 +131,26 @@ impl Snapshots {
     /// The saved guests of a cache.
     pub fn new(cache: Cache) -> Snapshots {
         Snapshots {
+            seats: Seats::new(&cache, None),
+            spent: Spent::default(),
             cache,
             guests: Mutex::default(),
             off: AtomicBool::new(false),
         }
+    }
+
+    /// Takes the time of boots there.
+    #[must_use]
+    pub fn timed_by(mut self, spent: Spent) -> Snapshots {
+        self.spent = spent;
+        self
+    }
+
+    /// Lets boots wait for a seat there.
+    #[must_use]
+    pub fn seated_by(mut self, seats: Seats) -> Snapshots {
+        self.seats = seats;
+        self
     }
 
     /// The saved guest; booted and saved if there is none. `None` if there can be none, which
@@ -275,11 +295,24 @@ impl Snapshots {
         ui: &Ui,
         cancel: &CancellationToken,
     ) -> Result<Saved, SnapshotError> {
-        let shown = ui.task(&format!("booting {} to be saved", wish.title));
+        let title = &format!("booting {} to be saved", wish.title);
+        let shown = ui.task(title);
+        let need = Need {
+            memory_mib: wish.boot.machine.memory_mib(),
+            alone: false,
+        };
+        let on_wait = |waiting: &Waiting| ui.say(&format!("{title} waits: {waiting}"));
+        let seat = self.seats.take(need, on_wait, cancel).await;
+        let Some(seat) = seat.map_err(|error| SaveError::Guest(error.into()))? else {
+            let path = self.cache.part(Part::Snapshots);
+            return Err(CacheError::Interrupted { path }.into());
+        };
+        let going = self.spent.begin(Kind::Boot);
         let mut boots = 1;
         let (entry, boot) = loop {
             let (entry, boot) = self.prepare(wish)?;
             let on_event = |event: Event<'_>| match event {
+                Event::Started { pid } => seat.is_process(pid),
                 Event::Stage(stage) => shown.stage(&stage.to_string()),
                 Event::Waiting(error) => ui.say(&format!("{} waits: {error}", wish.title)),
                 _ => {}
@@ -292,6 +325,7 @@ impl Snapshots {
                 Err(error) => return Err(error.into()),
             }
         };
+        drop((seat, going));
         let (cache, arguments) = (self.cache.clone(), wish.arguments());
         let (kernel, image) = (wish.kernel.to_owned(), wish.image.to_owned());
         let qemu = wish.qemu.text().to_owned();

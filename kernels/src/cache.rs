@@ -43,6 +43,8 @@ pub enum Part {
     Snapshots,
     /// Finished runs, whose results are remembered.
     Proofs,
+    /// How long runs took, one file for each kind.
+    Durations,
     /// What tools keep for themselves: package lists, the compiler's cache.
     Tools,
     /// Logs of builds, one file each.
@@ -51,13 +53,14 @@ pub enum Part {
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 8] = [
+    pub const ALL: [Part; 9] = [
         Part::Sources,
         Part::Trees,
         Part::Kernels,
         Part::Images,
         Part::Snapshots,
         Part::Proofs,
+        Part::Durations,
         Part::Tools,
         Part::Logs,
     ];
@@ -71,6 +74,7 @@ impl Part {
             Part::Images => "images",
             Part::Snapshots => "snapshots",
             Part::Proofs => "proofs",
+            Part::Durations => "durations",
             Part::Tools => "tools",
             Part::Logs => "logs",
         }

@@ -87,7 +87,7 @@ pub(super) enum KernelCommand {
         #[arg(long)]
         matrix: bool,
         /// Compiler processes at a time; by default what processors and memory allow.
-        #[arg(long, short)]
+        #[arg(long, short, value_parser = jobs)]
         jobs: Option<usize>,
     },
 }
@@ -131,8 +131,9 @@ pub(super) struct Platform {
     /// inputs, and holds what they give against these. `--cold` does so as well.
     #[arg(long)]
     pub(super) fresh: bool,
-    /// Guests at a time; by default one for each processor in exact mode.
-    #[arg(long, short)]
+    /// Guests at a time; by default one for each processor in exact mode. All commands that
+    /// use one cache share the processors and the memory.
+    #[arg(long, short, value_parser = jobs)]
     pub(super) jobs: Option<usize>,
 }
 
@@ -149,6 +150,15 @@ pub(super) enum AccelName {
     Tcg,
 }
 
+/// A number of things at a time, from 1.
+fn jobs(text: &str) -> Result<usize, String> {
+    let most = 4096;
+    match text.parse() {
+        Ok(jobs) if (1..=most).contains(&jobs) => Ok(jobs),
+        _ => Err(format!("{text:?} is no number from 1 to {most}")),
+    }
+}
+
 impl Platform {
     /// A host whose QEMU fits, that remembers as is wished.
     pub(super) fn check(&self, lab: &Lab) -> Result<Checked, Failure> {
@@ -159,7 +169,8 @@ impl Platform {
             Memory::All(Share::from_environment().map_err(Failure::input)?)
         };
         let checked = Stand::check(lab, live, self.accel.into())?;
-        Ok(checked.cold(self.cold).remembering(memory))
+        let checked = checked.cold(self.cold).jobs(self.jobs);
+        Ok(checked.remembering(memory))
     }
 }
 

@@ -28,6 +28,13 @@ const VISIT: Duration = Duration::from_micros(5);
 /// CPU time of QEMU for a page that is faulted in or asked for.
 const FAULT: Duration = Duration::from_micros(100);
 
+/// CPU time of QEMU for a second of guest time with tasks that touch memory, at the default
+/// shift: what the shipped scenarios were measured to take, and not a bound.
+const USUAL: Duration = Duration::from_millis(300);
+
+/// CPU time of QEMU from a saved guest to its first step, and from its last to the end.
+const AROUND: Duration = Duration::from_millis(800);
+
 /// A stage's longest wall time without a word, as far as a plan does not ask for more itself:
 /// a minute less than a test runner allows for a whole test (`.config/nextest.toml`).
 const CEILING: Duration = Duration::from_secs(14 * 60);
@@ -66,6 +73,19 @@ impl Deadlines {
         };
         Deadlines { step, ..standard }
     }
+}
+
+/// CPU time of QEMU that a plan which never ran may take: a guess, for putting plans in order.
+pub fn guess(plan: &Plan) -> Duration {
+    let regions = regions(plan);
+    let lanes = plan
+        .steps
+        .iter()
+        .flat_map(|step| [&step.prepare, &step.lanes]);
+    lanes
+        .map(|lanes| side_by_side(lanes, &regions))
+        .map(|work| times(USUAL, work.guest.as_millis(), 1000) + work.cpu / SAFETY)
+        .fold(AROUND, Duration::saturating_add)
 }
 
 /// What lanes ask for.

@@ -1,8 +1,9 @@
 //! The host's memory: whether a guest of a size can be started, now or at all.
 //!
 //! Looks at what the kernel says is available and at the limits of our own control groups.
-//! It reserves nothing: guests started at the same moment can still exceed it together, and
-//! `oom_score_adj` then makes the host end a guest rather than anything else.
+//! It reserves nothing: what guests that run already have been promised, and have not used
+//! yet, is told by the caller (`seats`). Where other programs take it nevertheless,
+//! `oom_score_adj` makes the host end a guest rather than anything else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,12 @@ pub enum MemoryError {
 
 /// Checks that the host can bear a guest with `guest_mib` of memory now.
 pub fn check_memory(guest_mib: u64) -> Result<(), MemoryError> {
-    check(Path::new("/"), guest_mib)
+    check(Path::new("/"), guest_mib, 0)
+}
+
+/// The same beside guests that have been promised `promised_mib` which they do not use yet.
+pub fn check_memory_beside(guest_mib: u64, promised_mib: u64) -> Result<(), MemoryError> {
+    check(Path::new("/"), guest_mib, promised_mib)
 }
 
 /// Waits, for [`PATIENCE`] at most, until the host can bear a guest with `guest_mib` of
@@ -97,7 +103,7 @@ async fn wait(
     let start = Instant::now();
     let mut on_wait = Some(on_wait);
     loop {
-        let error = match check(root, guest_mib) {
+        let error = match check(root, guest_mib, 0) {
             Ok(()) => return Ok(true),
             Err(error) => error,
         };
@@ -137,7 +143,7 @@ struct Room {
     limit: String,
 }
 
-fn check(root: &Path, guest_mib: u64) -> Result<(), MemoryError> {
+fn check(root: &Path, guest_mib: u64, promised_mib: u64) -> Result<(), MemoryError> {
     let needed_mib = guest_mib.saturating_add(OVERHEAD_MIB);
     // What cannot be read is no limit: a wrong refusal would be worse.
     let mut rooms = groups(root);
@@ -152,14 +158,18 @@ fn check(root: &Path, guest_mib: u64) -> Result<(), MemoryError> {
             limit: room.limit.clone(),
         });
     }
-    match rooms.into_iter().min_by_key(|room| room.available) {
-        Some(room) if room.available < needed_mib => Err(MemoryError::Now {
+    let Some(room) = rooms.into_iter().min_by_key(|room| room.available) else {
+        return Ok(());
+    };
+    let available_mib = room.available.saturating_sub(promised_mib);
+    if available_mib < needed_mib {
+        return Err(MemoryError::Now {
             needed_mib,
-            available_mib: room.available,
+            available_mib,
             limit: room.limit,
-        }),
-        _ => Ok(()),
+        });
     }
+    Ok(())
 }
 
 fn host(root: &Path) -> Option<Room> {
@@ -200,19 +210,21 @@ fn groups(root: &Path) -> Vec<Room> {
 }
 
 struct Files {
-    limit: &'static str,
+    /// The smallest of these limits.
+    limits: &'static [&'static str],
     usage: &'static str,
     reclaimable: &'static str,
 }
 
 const V2: Files = Files {
-    limit: "memory.max",
+    // Beyond `memory.high` a group is not refused memory, but kept busy giving it back.
+    limits: &["memory.max", "memory.high"],
     usage: "memory.current",
     reclaimable: "inactive_file ",
 };
 
 const V1: Files = Files {
-    limit: "memory.limit_in_bytes",
+    limits: &["memory.limit_in_bytes"],
     usage: "memory.usage_in_bytes",
     reclaimable: "total_inactive_file ",
 };
@@ -223,7 +235,10 @@ fn room(root: &Path, mount: &str, group: &Path, files: &Files) -> Option<Room> {
     let folder = root.join(mount).join(group);
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     // Version 2 says "max" for no limit, version 1 a number beyond any memory.
-    let limit: u64 = read(files.limit)?.trim().parse().ok()?;
+    let limits = files.limits.iter();
+    let limit: u64 = limits
+        .filter_map(|name| read(name)?.trim().parse().ok())
+        .min()?;
     let usage: u64 = read(files.usage)?.trim().parse().ok()?;
     // Page cache that the kernel takes back before it refuses memory.
     let stat = read("memory.stat").unwrap_or_default();
@@ -260,8 +275,8 @@ mod tests {
     #[test]
     fn the_hosts_memory_limits() {
         let root = root(&[MEMINFO]);
-        assert_eq!(check(root.path(), 1744), Ok(()));
-        let error = check(root.path(), 1745).unwrap_err().to_string();
+        assert_eq!(check(root.path(), 1744, 0), Ok(()));
+        let error = check(root.path(), 1745, 0).unwrap_err().to_string();
         assert_eq!(
             error,
             "the guest needs 2001 MiB (256 MiB of it for QEMU) and the host leaves 2000 MiB: \
@@ -283,8 +298,8 @@ mod tests {
                 "anon 5\ninactive_file 524288000\n",
             ),
         ]);
-        assert_eq!(check(root.path(), 268), Ok(()));
-        let error = check(root.path(), 269).unwrap_err();
+        assert_eq!(check(root.path(), 268, 0), Ok(()));
+        let error = check(root.path(), 269, 0).unwrap_err();
         assert_eq!(
             error,
             MemoryError::Now {
@@ -293,6 +308,34 @@ mod tests {
                 limit: "the control group /box".into(),
             }
         );
+    }
+
+    #[test]
+    fn what_others_were_promised_is_not_there() {
+        let root = root(&[MEMINFO]);
+        assert_eq!(check(root.path(), 744, 1000), Ok(()));
+        let error = check(root.path(), 745, 1000).unwrap_err();
+        assert!(matches!(
+            error,
+            MemoryError::Now {
+                available_mib: 1000,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn the_smaller_of_a_groups_limits_counts() {
+        let root = root(&[
+            MEMINFO,
+            ("proc/self/cgroup", "0::/job\n"),
+            ("sys/fs/cgroup/job/memory.max", "1073741824\n"),
+            ("sys/fs/cgroup/job/memory.high", "536870912\n"),
+            ("sys/fs/cgroup/job/memory.current", "0\n"),
+        ]);
+        assert_eq!(check(root.path(), 256, 0), Ok(()));
+        let error = check(root.path(), 257, 0).unwrap_err().to_string();
+        assert!(error.contains("/job has 512 MiB in all"), "{error}");
     }
 
     #[test]
@@ -307,7 +350,7 @@ mod tests {
             ("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "0\n"),
         ]);
         assert_eq!(
-            check(root.path(), 300).unwrap_err().to_string(),
+            check(root.path(), 300, 0).unwrap_err().to_string(),
             "the guest needs 556 MiB (256 MiB of it for QEMU) and the control group /job has 512 \
              MiB in all: give the machine less memory"
         );
@@ -316,7 +359,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_no_limit() {
         let root = root(&[]);
-        assert_eq!(check(root.path(), u64::MAX), Ok(()));
+        assert_eq!(check(root.path(), u64::MAX, 0), Ok(()));
     }
 
     #[test]

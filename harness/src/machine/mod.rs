@@ -31,7 +31,7 @@ pub mod records;
 
 pub mod deadline;
 
-mod allowance;
+pub mod allowance;
 
 pub mod outcome;
 

@@ -9,12 +9,16 @@ use numalab_protocol::{CONTRACT, WINDOW_NS};
 
 use super::entry::SCHEMA;
 use crate::machine::argv::{self, Boot, Monitor, Start, Surroundings};
+use crate::machine::mode::Platform;
+use crate::machine::topology::Machine;
 
 /// What a result is of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
-    /// The boot: machine, platform, parameters.
-    pub(crate) boot: &'a Boot,
+    /// The machine, with the kernel's parameters.
+    pub(crate) machine: &'a Machine,
+    /// How it runs.
+    pub(crate) platform: Platform,
     /// The plan's pages, as the guest reads them.
     pub(crate) pages: &'a [Vec<u8>],
     /// QEMU's version, as it prints it.
@@ -48,12 +52,25 @@ impl Subject<'_> {
         digester.finish()
     }
 
+    /// The digest of what the guest does and where, whatever kernel does it under whatever
+    /// QEMU: what its duration goes by.
+    pub(crate) fn shape(&self) -> Digest {
+        let mut digester = Digester::new();
+        for argument in self.arguments() {
+            digester.field("argument", argument);
+        }
+        for page in self.pages {
+            digester.field("page", page);
+        }
+        digester.finish()
+    }
+
     /// QEMU's arguments with names in place of paths: alike for cold and restored guests,
     /// which are alike.
     fn arguments(&self) -> Vec<String> {
         let boot = Boot {
-            machine: self.boot.machine.clone(),
-            platform: self.boot.platform,
+            machine: self.machine.clone(),
+            platform: self.platform,
             kernel: "kernel".into(),
             initrd: "initramfs".into(),
             pages: std::array::from_fn(|index| format!("page{index}").into()),

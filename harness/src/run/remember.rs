@@ -4,13 +4,17 @@ use std::path::PathBuf;
 
 use camino::Utf8PathBuf;
 use numalab_kernels::Digest;
+use numalab_protocol::pages;
 use tokio_util::sync::CancellationToken;
 
 use super::{Ran, Request, Stand};
+use crate::durations::{Basis, Expected};
 use crate::folder::RunFolder;
 use crate::lab::LabError;
+use crate::machine::allowance;
 use crate::machine::argv::Boot;
 use crate::machine::guest::{self, Limits};
+use crate::machine::mode::Platform;
 use crate::machine::outcome::{End, Outcome};
 use crate::proof::{FILES, Found, Manifest, Proof, Proofs, Subject};
 use crate::replay::{Replay, compare};
@@ -44,7 +48,9 @@ impl Stand {
         let Some(proofs) = proofs.filter(|_| self.checked.firmware.is_some()) else {
             return self.guest(&mut prepared, ui, cancel).await;
         };
-        let (key, title) = (self.key(&prepared), prepared.title);
+        let platform = prepared.boot.platform;
+        let subject = self.subject(prepared.request, platform, &prepared.pages);
+        let (key, title) = (subject.key(), prepared.title);
         let mut found = proofs.find(key, title, ui).await;
         let mut turn = None;
         if let Found::Proof(proof) = &found
@@ -74,16 +80,69 @@ impl Stand {
         ran
     }
 
-    fn key(&self, prepared: &Prepared<'_>) -> Digest {
-        let subject = Subject {
-            boot: &prepared.boot,
-            pages: &prepared.pages,
+    /// The name of a run's result, where it may be remembered.
+    pub(crate) fn proof_of(&self, request: &Request<'_>) -> Option<Digest> {
+        self.checked.proofs.as_ref()?;
+        self.checked.firmware.as_ref()?;
+        // What is wrong with a platform or a plan is told when it is run.
+        let platform = self.platform(request).ok()?;
+        let pages = pages::encode(&request.plan()).ok()?;
+        Some(self.subject(request, platform, &pages).key())
+    }
+
+    /// A name for the guest that a run is restored from, if it is.
+    pub(crate) fn boot_of(&self, request: &Request<'_>) -> Option<Digest> {
+        self.checked.snapshots.as_ref()?;
+        let platform = self.platform(request).ok()?;
+        // Booted without a plan.
+        Some(self.subject(request, platform, &[]).key())
+    }
+
+    fn subject<'a>(
+        &'a self,
+        request: &'a Request<'_>,
+        platform: Platform,
+        pages: &'a [Vec<u8>],
+    ) -> Subject<'a> {
+        Subject {
+            machine: &request.machine,
+            platform,
+            pages,
             qemu: self.checked.qemu.text(),
             firmware: self.checked.firmware.as_deref().unwrap_or_default(),
-            kernel: &prepared.request.kernel.digest,
+            kernel: &request.kernel.digest,
             image: &self.checked.image.digest,
-        };
-        subject.key()
+        }
+    }
+
+    /// How long a run is expected to take.
+    pub fn expected(&self, request: &Request<'_>) -> Expected {
+        let (plan, kernel) = (request.plan(), &request.kernel.digest);
+        let known = self.shape(request);
+        let known = known.and_then(|shape| self.checked.durations.expected(shape, kernel));
+        known.unwrap_or_else(|| Expected {
+            cpu: allowance::guess(&plan),
+            basis: Basis::Guessed,
+        })
+    }
+
+    /// Remembers how long a run took that came to its end.
+    pub(super) fn note_duration(&self, request: &Request<'_>, ran: &Ran) {
+        let whole = ran.outcome.as_ref().is_ok_and(Outcome::is_whole);
+        if let Some(shape) = self.shape(request).filter(|_| whole) {
+            let (scenario, kernel) = (&request.scenario.name, &request.kernel.digest);
+            let (cpu, cold) = (ran.times.qemu_cpu_ms, ran.life == Life::Cold);
+            let durations = &self.checked.durations;
+            durations.note(shape, scenario, kernel, cpu, cold);
+        }
+    }
+
+    /// What a run is, whatever its kernel and seed.
+    fn shape(&self, request: &Request<'_>) -> Option<Digest> {
+        let plan = request.scenario.plan(&request.machine, 0);
+        let pages = pages::encode(&plan).ok()?;
+        let platform = self.platform(request).ok()?;
+        Some(self.subject(request, platform, &pages).shape())
     }
 
     /// Holds a run against what is remembered, and keeps it.
