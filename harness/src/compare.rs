@@ -26,6 +26,9 @@ pub enum Word {
     Holds,
     /// The images are the same bytes.
     ChangesNothing,
+    /// The scenario is about something that came later than one of the kernels. It was not
+    /// run, and counts for nothing.
+    DoesNotApply,
 }
 
 impl fmt::Display for Word {
@@ -37,6 +40,7 @@ impl fmt::Display for Word {
             Word::Fixed => "fixed",
             Word::Holds => "holds",
             Word::ChangesNothing => "changes nothing",
+            Word::DoesNotApply => "does not apply",
         })
     }
 }
@@ -99,7 +103,11 @@ pub fn word(base: Side<'_>, patched: Side<'_>) -> Word {
 /// The exit code of a comparison: 1 if something is broken, else 3 if something is unclear,
 /// else 0.
 pub fn exit_code(words: impl IntoIterator<Item = Word>) -> u8 {
-    match words.into_iter().min() {
+    match words
+        .into_iter()
+        .filter(|word| *word != Word::DoesNotApply)
+        .min()
+    {
         Some(Word::Broken) => 1,
         Some(Word::Unclear) => 3,
         // Nothing was compared: nothing is known.
@@ -179,5 +187,8 @@ mod tests {
         assert_eq!(exit_code([Word::Holds, Word::Unclear]), 3);
         assert_eq!(exit_code([Word::StillFailing, Word::Holds]), 0);
         assert_eq!(exit_code([]), 3);
+        assert_eq!(exit_code([Word::DoesNotApply]), 3);
+        assert_eq!(exit_code([Word::DoesNotApply, Word::Holds]), 0);
+        assert_eq!(exit_code([Word::DoesNotApply, Word::Broken]), 1);
     }
 }

@@ -140,7 +140,15 @@ async fn scenarios(
     cancel: &CancellationToken,
 ) -> Result<Vec<Compared>, LabError> {
     let mut requests = Vec::new();
+    let excluded = |scenario: &Scenario| {
+        [base, patched]
+            .into_iter()
+            .find_map(|kernel| scenario.does_not_apply(&kernel.release))
+    };
     for scenario in request.scenarios {
+        if excluded(scenario).is_some() {
+            continue;
+        }
         for kernel in [base, patched] {
             for seed in request.seeds {
                 requests.push(run::Request::new(
@@ -158,6 +166,15 @@ async fn scenarios(
         .into_iter();
     let mut take = || -> Vec<RunReport> { reports.by_ref().take(request.seeds.len()).collect() };
     let compared = request.scenarios.iter().map(|scenario| {
+        if let Some(excluded) = excluded(scenario) {
+            return Compared {
+                scenario: scenario.name.clone(),
+                word: Word::DoesNotApply,
+                because: Some(excluded.to_string()),
+                base: Vec::new(),
+                patched: Vec::new(),
+            };
+        }
         let (base, patched) = (take(), take());
         let [before, after] = [&base, &patched].map(|runs| {
             runs.iter()
@@ -168,6 +185,7 @@ async fn scenarios(
         Compared {
             scenario: scenario.name.clone(),
             word,
+            because: None,
             base,
             patched,
         }

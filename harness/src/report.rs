@@ -212,6 +212,9 @@ pub struct Compared {
     pub scenario: String,
     /// The word.
     pub word: Word,
+    /// Why it was not run, if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
     /// The base's runs, one for each seed.
     pub base: Vec<RunReport>,
     /// The patched kernel's runs, one for each seed.

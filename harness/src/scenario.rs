@@ -16,6 +16,7 @@ mod quantity;
 mod raw;
 mod regions;
 mod resolve;
+mod since;
 mod steps;
 mod tasks;
 mod vacuity;
@@ -28,6 +29,7 @@ use numalab_protocol::plan::{Cgroup, CgroupVersion, Plan, Setting, Step, Task};
 pub use claim::{Bound, Claim, Subject, Unit};
 pub use error::{Problem, ReadError, ScenarioError};
 pub use position::Place;
+pub use since::{DoesNotApply, Release, Since};
 
 use crate::machine::topology::Machine;
 
@@ -48,6 +50,8 @@ pub struct Scenario {
     pub subject: Vec<String>,
     /// The commit since which the kernel behaves so.
     pub fixed_by: Option<String>,
+    /// The release that brought what it is about.
+    pub since: Option<Since>,
     /// The virtual machine.
     pub machine: Machine,
     /// Exact mode's `-icount shift=`, if the scenario names one.
@@ -109,6 +113,16 @@ impl Scenario {
             tasks,
             steps,
         }
+    }
+
+    /// That the scenario does not apply to a kernel that tells this release.
+    pub fn does_not_apply(&self, release: &str) -> Option<DoesNotApply> {
+        let because = self.since.as_ref()?.excludes(release)?;
+        Some(DoesNotApply {
+            scenario: self.name.clone(),
+            release: release.to_owned(),
+            because,
+        })
     }
 
     /// Whether anything but facts of the guest is claimed: whether the scenario is about

@@ -47,6 +47,14 @@ pub const REQUIRED: &[(&str, &str)] = &[
     ("CONFIG_FW_CFG_SYSFS", "the plan comes in by fw_cfg"),
 ];
 
+/// Options of [`REQUIRED`] that have gone because what they chose is always there, and the
+/// release since which that is so.
+const ALWAYS: &[(&str, (u32, u32))] = &[("CONFIG_SCHED_DEBUG", (6, 15))];
+
+/// Begins a comment of a fragment: the option in the next line need not exist in every
+/// version of the source. Where it exists it has to be granted like any other.
+const WHERE_IT_EXISTS: &str = "# where it exists";
+
 /// Why a configuration is not the one asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -123,7 +131,16 @@ fn list(refused: &[Refused]) -> String {
 /// The options of some fragments, the last mention of each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requested {
-    options: BTreeMap<String, (String, String)>,
+    options: BTreeMap<String, Asked>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    value: String,
+    /// The fragment and line.
+    origin: String,
+    /// Whether it need not exist.
+    may_be_unknown: bool,
 }
 
 impl Requested {
@@ -131,6 +148,7 @@ impl Requested {
     pub fn read(fragments: &[Fragment]) -> Result<Self, ConfigError> {
         let mut requested = Self::default();
         for fragment in fragments {
+            let mut may_be_unknown = false;
             for (index, text) in fragment.text.lines().enumerate() {
                 let line = index + 1;
                 let text = text.trim_end();
@@ -139,7 +157,10 @@ impl Requested {
                     .and_then(|rest| rest.strip_suffix(" is not set"));
                 let (option, value) = match (unset, text.split_once('=')) {
                     (Some(option), _) => (option, "n"),
-                    (None, _) if text.is_empty() || text.starts_with('#') => continue,
+                    (None, _) if text.is_empty() || text.starts_with('#') => {
+                        may_be_unknown = text.starts_with(WHERE_IT_EXISTS);
+                        continue;
+                    }
                     (None, Some((option, value))) if !value.is_empty() => (option, value),
                     _ => ("", ""),
                 };
@@ -151,9 +172,13 @@ impl Requested {
                     });
                 }
                 let origin = format!("{}:{line}", fragment.name);
-                requested
-                    .options
-                    .insert(option.to_owned(), (value.to_owned(), origin));
+                let asked = Asked {
+                    value: value.to_owned(),
+                    origin,
+                    may_be_unknown,
+                };
+                may_be_unknown = false;
+                requested.options.insert(option.to_owned(), asked);
             }
         }
         Ok(requested)
@@ -164,7 +189,7 @@ impl Requested {
     pub fn text(&self) -> String {
         self.options
             .iter()
-            .map(|(option, (value, _))| match value.as_str() {
+            .map(|(option, asked)| match asked.value.as_str() {
                 "n" => format!("# {option} is not set\n"),
                 value => format!("{option}={value}\n"),
             })
@@ -177,6 +202,8 @@ impl Requested {
 pub struct Config {
     values: BTreeMap<String, String>,
     named: BTreeMap<String, ()>,
+    /// Of which release it is, as far as its first lines tell.
+    release: Option<(u32, u32)>,
 }
 
 impl Config {
@@ -189,6 +216,8 @@ impl Config {
                 .and_then(|rest| rest.strip_suffix(" is not set"))
             {
                 config.named.insert(option.to_owned(), ());
+            } else if line.starts_with('#') {
+                config.release = config.release.or_else(|| release(line));
             } else if let Some((option, value)) = line.split_once('=')
                 && is_option(option)
             {
@@ -208,9 +237,18 @@ impl Config {
     pub fn lacks(&self) -> Vec<(&'static str, &'static str)> {
         REQUIRED
             .iter()
-            .filter(|(option, _)| self.value(option) != Some("y"))
+            .filter(|(option, _)| self.value(option) != Some("y") && !self.has_always(option))
             .copied()
             .collect()
+    }
+
+    /// Whether an option is none any more, as what it chose is always there.
+    fn has_always(&self, option: &str) -> bool {
+        self.release.is_some_and(|release| {
+            ALWAYS
+                .iter()
+                .any(|(always, since)| *always == option && release >= *since)
+        })
     }
 
     /// Checks that all that was asked for was granted. Returns the options that do not
@@ -223,9 +261,9 @@ impl Config {
         let differing: Vec<_> = requested
             .options
             .iter()
-            .filter_map(|(option, (asked, origin))| {
+            .filter_map(|(option, asked)| {
                 let got = self.value(option).unwrap_or("n");
-                (!same(asked, got)).then_some((option, asked, origin, got))
+                (!same(&asked.value, got)).then_some((option, asked, got))
             })
             .collect();
         // An option that is asked to be off and does not exist is off.
@@ -236,15 +274,21 @@ impl Config {
             kconfig::Symbols::find(source, differing.iter().map(|(option, ..)| option.as_str()))?;
         let mut warnings = Vec::new();
         let mut refused = Vec::new();
-        for (option, asked, origin, got) in differing {
+        for (option, asked, got) in differing {
+            let Asked {
+                value,
+                origin,
+                may_be_unknown,
+            } = asked;
             let known = got != "n" || self.named.contains_key(option);
             match symbols.get(option) {
+                None if !known && *may_be_unknown => {}
                 None if !known => warnings.push(format!(
                     "{option} ({origin}) does not exist in this version of the source"
                 )),
                 symbol => refused.push(Refused {
                     option: option.clone(),
-                    asked: asked.clone(),
+                    asked: value.clone(),
                     got: got.to_owned(),
                     origin: origin.clone(),
                     because: symbol.map_or_else(String::new, |symbol| symbol.explain(self)),
@@ -257,6 +301,16 @@ impl Config {
             Err(ConfigError::Refused { refused })
         }
     }
+}
+
+/// Reads the release of a configuration's first lines: `# Linux/x86 6.12.117 Kernel
+/// Configuration`.
+fn release(line: &str) -> Option<(u32, u32)> {
+    let (_, rest) = line.strip_prefix("# Linux/")?.split_once(' ')?;
+    let mut numbers = rest
+        .strip_suffix(" Kernel Configuration")?
+        .split(['.', '-']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Whether two values mean the same: Kconfig writes hexadecimal numbers its own way,
@@ -327,6 +381,36 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_mark_is_of_the_next_option_alone() {
+        let requested = Requested::read(&[fragment(
+            "a",
+            "# where it exists (since v6.12):\nCONFIG_A=y\nCONFIG_B=y\n# where it exists\n\nCONFIG_C=y\n",
+        )])
+        .unwrap();
+        let marked = |option: &str| requested.options[option].may_be_unknown;
+        assert_eq!(
+            ["CONFIG_A", "CONFIG_B", "CONFIG_C"].map(marked),
+            [true, false, false]
+        );
+    }
+
+    #[test]
+    fn an_option_that_has_gone_is_not_missed() {
+        let lacks_it = |first: &str| {
+            let config = Config::parse(&format!("#\n{first}\n#\nCONFIG_64BIT=y\n"));
+            config
+                .lacks()
+                .iter()
+                .any(|(option, _)| *option == "CONFIG_SCHED_DEBUG")
+        };
+        assert!(lacks_it("# Linux/x86 6.12.117 Kernel Configuration"));
+        assert!(lacks_it("# Linux/x86_64 6.1.0-49 Kernel Configuration"));
+        assert!(lacks_it("# nothing is told"));
+        assert!(!lacks_it("# Linux/x86 6.15.0-rc1 Kernel Configuration"));
+        assert!(!lacks_it("# Linux/x86 7.2.12 Kernel Configuration"));
     }
 
     #[test]

@@ -83,6 +83,20 @@ impl fmt::Display for Package {
     }
 }
 
+impl Source {
+    /// The release of its kernel, as far as it is known before it is fetched.
+    fn release(&self) -> Option<String> {
+        match self {
+            Self::Debian(package) => {
+                let release = package.name.strip_prefix("linux-source-")?;
+                Some(release.to_owned())
+            }
+            Self::Directory(path) => crate::source::kernel_version(path),
+            Self::Git { .. } => None,
+        }
+    }
+}
+
 /// A source as definitions and records spell it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -309,6 +323,15 @@ pub enum ExpectedVerdict {
 }
 
 impl Wanted {
+    /// The release that it will tell, as far as that is known before it is there: from a
+    /// package's name, a folder's Makefile, an image's banner.
+    pub fn release(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Image(path) => crate::image::inspect(path).ok()?.release,
+            Origin::Recipe(recipe) => recipe.source.release(),
+        }
+    }
+
     /// What it is expected to do with a scenario (`suite/scenario`).
     pub fn expects(&self, scenario: &str) -> ExpectedVerdict {
         self.expected

@@ -102,13 +102,66 @@ const CASES: [Case; 7] = [
 ];
 
 pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+    let excluded = {
+        let bench = Arc::clone(bench);
+        Trial::test(format!("compare::{BASE}::does-not-apply"), move || {
+            block_on(|cancel| async move { not_run(&bench, &cancel).await })
+        })
+    };
     let trials = CASES.iter().map(|case| {
         let bench = Arc::clone(bench);
         Trial::test(format!("compare::{BASE}::{}", case.name), move || {
             block_on(|cancel| async move { said(&bench, case, &cancel).await })
         })
     });
-    trials.collect()
+    trials.chain([excluded]).collect()
+}
+
+/// A scenario about something that came later than both kernels is not run, is named with
+/// the reason, and proves nothing.
+async fn not_run(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
+    let (lab, ui) = (&bench.lab, Ui::new(false));
+    let shipped = bench
+        .scenarios
+        .iter()
+        .find(|scenario| scenario.name == BEHAVIOURS[0])
+        .ok_or_else(|| miette!("{} is not there", BEHAVIOURS[0]))?;
+    let text = format!(
+        "{}\nsince: {{ release: v99.0, because: it is of the future }}\n",
+        shipped.text
+    );
+    let scenarios = [Scenario::parse(&shipped.file, &text)?];
+    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let (base, patched) = (lab.wanted(BASE)?, lab.wanted("cpuset-skip")?);
+    let sides = Sides::build(lab, &base, &patched, Limits::default(), &ui, cancel)?;
+    let request = comparison::Request {
+        scenarios: &scenarios,
+        seeds: &[1, 2, 3],
+        shift: None,
+        append: &[],
+        jobs: Some(1),
+    };
+    let (report, folder) =
+        comparison::run(lab, checked, &sides, &request, String::new(), &ui, cancel).await?;
+    let text = text::comparison(&report);
+    let words: Vec<Word> = report.scenarios.iter().map(|one| one.word).collect();
+    let reason = format!(
+        "{} does not apply to {}: it is about v99.0 and later: it is of the future",
+        shipped.name, report.base.release
+    );
+    let runs: usize = report.scenarios.iter().map(|one| one.base.len()).sum();
+    if words != [Word::DoesNotApply]
+        || runs != 0
+        || report.exit_code != 3
+        || !text.contains(&reason)
+    {
+        return Err(miette!(
+            "{words:?} with {runs} runs and exit code {}, and a scenario that does not apply is \
+             expected\n{text}report: {folder}",
+            report.exit_code
+        ));
+    }
+    Ok(())
 }
 
 async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette::Result<()> {

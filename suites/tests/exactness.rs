@@ -24,10 +24,12 @@ const KERNEL: &str = "linux-6.12";
 const MANY: usize = 100 * 1024;
 
 pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
+    let kernel = bench.lab.wanted(KERNEL)?;
     let scenarios: Vec<Scenario> = bench
         .scenarios
         .iter()
         .filter(|scenario| scenario.is_about_behaviour() && !scenario.name.starts_with("smoke/"))
+        .filter(|scenario| crate::applies(scenario, &kernel))
         .cloned()
         .collect();
     let mut trials: Vec<Trial> = scenarios

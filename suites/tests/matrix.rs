@@ -16,16 +16,22 @@ use numalab_kernels::Wanted;
 use numalab_kernels::wanted::ExpectedVerdict;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on, name};
+use crate::{Bench, applies, block_on, name};
 
 pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
     let kernels = bench.lab.catalog.matrix().map_err(numalab::lab::report)?;
     for kernel in &kernels {
         known(kernel, &bench.scenarios)?;
+        if kernel.release().is_none() {
+            return Err(miette!(
+                "kernel {}: which scenarios apply to it cannot be told before it is built",
+                kernel.name
+            ));
+        }
     }
     let mut trials = Vec::new();
     for (index, scenario) in bench.scenarios.iter().enumerate() {
-        for kernel in &kernels {
+        for kernel in kernels.iter().filter(|kernel| applies(scenario, kernel)) {
             for live in [false, true] {
                 let variant = if live {
                     format!("{}::live", kernel.name)
@@ -46,18 +52,28 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// An expectation about a scenario that does not exist would never be looked at.
+/// An expectation about a scenario that does not exist, or does not apply, would never be
+/// looked at.
 fn known(kernel: &Wanted, scenarios: &[Scenario]) -> miette::Result<()> {
     let unknown = kernel
         .expected
         .keys()
         .find(|name| !scenarios.iter().any(|known| known.name == **name));
-    match unknown {
-        Some(name) => Err(miette!(
+    let excluded = scenarios
+        .iter()
+        .filter(|scenario| kernel.expected.contains_key(&scenario.name))
+        .find(|scenario| !applies(scenario, kernel));
+    match (unknown, excluded) {
+        (Some(name), _) => Err(miette!(
             "kernel {} expects something of {name}: no such scenario",
             kernel.name
         )),
-        None => Ok(()),
+        (None, Some(scenario)) => Err(miette!(
+            "kernel {} expects something of {}, which does not apply to it",
+            kernel.name,
+            scenario.name
+        )),
+        (None, None) => Ok(()),
     }
 }
 

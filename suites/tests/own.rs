@@ -15,15 +15,22 @@ use numalab::run::Stand;
 use numalab::ui::Ui;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on, name};
+use crate::{Bench, applies, block_on, name};
 
 /// One test a scenario and mode.
 pub(crate) fn trials(bench: &Arc<Bench>, own: &OwnKernels) -> miette::Result<Vec<Trial>> {
     // A misspelt kernel fails the list, and not every test.
-    let kernel = plain(&bench.lab.wanted(&own.kernel)?.name);
-    bench.lab.wanted(&own.base)?;
+    let (base, wanted) = (bench.lab.wanted(&own.base)?, bench.lab.wanted(&own.kernel)?);
+    let kernel = plain(&wanted.name);
     let mut trials = Vec::new();
     for index in 0..bench.scenarios.len() {
+        // What does not apply must not be listed as something that passes.
+        if ![&base, &wanted]
+            .into_iter()
+            .all(|kernel| applies(&bench.scenarios[index], kernel))
+        {
+            continue;
+        }
         for live in [false, true] {
             let variant = if live {
                 format!("{kernel}::live")
@@ -72,7 +79,7 @@ async fn said(
         .or(words.min());
     let text = format!("{}report: {folder}", text::comparison(&report));
     match word {
-        Some(Word::Broken | Word::Unclear) | None => {
+        Some(Word::Broken | Word::Unclear | Word::DoesNotApply) | None => {
             let word = word.map_or("nothing was compared".into(), |word| word.to_string());
             Err(miette!("{word}\n{text}"))
         }

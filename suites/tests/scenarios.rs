@@ -18,6 +18,7 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Failed, Trial};
 use numalab::lab::{Lab, OwnKernels};
 use numalab::scenario::Scenario;
+use numalab_kernels::Wanted;
 use tokio_util::sync::CancellationToken;
 
 /// What all tests start from.
@@ -51,6 +52,13 @@ fn trials() -> miette::Result<Vec<Trial>> {
     trials.extend(exactness::trials(&bench)?);
     trials.extend(comparisons::trials(&bench));
     Ok(trials)
+}
+
+/// Whether a scenario applies to a kernel, as far as that is known before it is built.
+fn applies(scenario: &Scenario, kernel: &Wanted) -> bool {
+    kernel
+        .release()
+        .is_none_or(|release| scenario.does_not_apply(&release).is_none())
 }
 
 /// `<suite>::<scenario>::<variant>`.

@@ -14,7 +14,7 @@ use numalab::ui::Ui;
 use numalab::verdict::Verdict;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on, name};
+use crate::{Bench, applies, block_on, name};
 
 /// The kernel on which every shipped behaviour is there.
 const KERNEL: &str = "cpuset-skip";
@@ -39,9 +39,13 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
         ("one-node", Where::OneNode),
         (WITHOUT, Where::NotBuilt),
     ];
+    let kernel = bench.lab.wanted(KERNEL)?;
     for (index, scenario) in bench.scenarios.iter().enumerate() {
         // The smoke suite is about the guest; its facts hold with or without balancing.
-        if !scenario.is_about_behaviour() || scenario.name.starts_with("smoke/") {
+        if !scenario.is_about_behaviour()
+            || scenario.name.starts_with("smoke/")
+            || !applies(scenario, &kernel)
+        {
             continue;
         }
         for (variant, place) in variants {

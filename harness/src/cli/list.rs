@@ -16,6 +16,7 @@ pub(super) fn list(json: bool) -> Result<u8, Failure> {
                     "file": scenario.file,
                     "subject": scenario.subject,
                     "fixed-by": scenario.fixed_by,
+                    "since": scenario.since.as_ref().map(|since| since.release.to_string()),
                 })
             })
             .collect();

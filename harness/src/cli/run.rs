@@ -10,7 +10,7 @@ use crate::lab::{Lab, Limits};
 use crate::pool;
 use crate::report::{RunReport, text};
 use crate::run::Request;
-use crate::ui::Ui;
+use crate::ui::{self, Ui};
 use crate::verdict::Verdict;
 
 pub(super) async fn run(
@@ -37,7 +37,12 @@ pub(super) async fn run(
 
     let repeat = args.repeat.unwrap_or(if live { 3 } else { 1 });
     let mut requests = Vec::new();
+    let mut excluded = Vec::new();
     for scenario in &scenarios {
+        if let Some(reason) = scenario.does_not_apply(&kernel.id.release) {
+            excluded.push(reason);
+            continue;
+        }
         for seed in super::seeds(args.seed, repeat)? {
             let platform = &args.platform;
             requests.push(Request::new(
@@ -55,6 +60,14 @@ pub(super) async fn run(
         print(&format!("{}\n", super::json(&reports)?))?;
     } else {
         print(&text::runs(&reports))?;
+    }
+    for reason in &excluded {
+        if json {
+            // No result: a script that reads results finds none.
+            ui::put(&reason.to_string());
+        } else {
+            print(&format!("{reason}\n"))?;
+        }
     }
     Ok(exit_code(&reports))
 }

@@ -231,6 +231,13 @@ pub fn comparison(report: &ComparisonReport) -> String {
     }
     text.push('\n');
     text.push_str(&summary(report));
+    for because in report
+        .scenarios
+        .iter()
+        .filter_map(|one| one.because.as_ref())
+    {
+        let _ = writeln!(text, "{because}");
+    }
     let runs = report.scenarios.iter();
     let runs = runs.flat_map(|compared| compared.base.iter().chain(&compared.patched));
     text.push_str(&remembered(runs));

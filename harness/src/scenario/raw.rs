@@ -25,6 +25,10 @@ pub(crate) struct RawScenario {
     /// The commit since which the kernel behaves so.
     #[serde(default)]
     pub(crate) fixed_by: Option<String>,
+    /// The release that brought what this scenario is about, such as a counter or a knob. To
+    /// an earlier kernel it does not apply, which is neither `pass` nor `fail`.
+    #[serde(default)]
+    pub(crate) since: Option<RawSince>,
     /// The virtual machine.
     pub(crate) machine: RawMachine,
     /// Exact mode only: each guest instruction takes 2^N nanoseconds of guest time.
@@ -50,6 +54,16 @@ pub(crate) struct RawScenario {
     pub(crate) guards: Vec<RawClaim>,
     /// What a correct kernel's measurements satisfy. One that fails makes the verdict fail.
     pub(crate) expect: Vec<RawClaim>,
+}
+
+/// Since when the kernel has what a scenario is about.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "since", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct RawSince {
+    /// The release, like its tag: v6.12.
+    pub(crate) release: String,
+    /// What came with it, and with which commit.
+    pub(crate) because: String,
 }
 
 /// The virtual machine: either `nodes` alike, or `each-node` by itself.

@@ -11,7 +11,8 @@ use super::error::{Problem, ScenarioError};
 use super::extent::Extent;
 use super::position::{Index, Place};
 use super::problems::Problems;
-use super::raw::{RawClaim, RawMachine, RawScenario};
+use super::raw::{RawClaim, RawMachine, RawScenario, RawSince};
+use super::since::{Release, Since};
 use super::{Scenario, Work, claims, knobs, name, quantity, steps, tasks, vacuity};
 use crate::machine::topology::{Machine, Node};
 
@@ -86,6 +87,7 @@ fn scenario(
             format!("shift {shift} is out of range: QEMU takes 0 to 10"),
         );
     }
+    let since = raw.since.and_then(|raw| since(raw, problems));
     let machine = machine(&raw.machine, problems);
     let cgroup_version = match raw.cgroup_version {
         None | Some(2) => CgroupVersion::V2,
@@ -148,6 +150,7 @@ fn scenario(
         why: raw.why,
         subject: raw.subject,
         fixed_by: raw.fixed_by,
+        since,
         machine,
         shift: raw.shift,
         guards,
@@ -159,6 +162,17 @@ fn scenario(
         problems.add("steps", problem.to_string());
     }
     Some(scenario)
+}
+
+fn since(raw: RawSince, problems: &mut Problems) -> Option<Since> {
+    if raw.because.trim().is_empty() {
+        problems.add("since.because", "`because` is empty: say what came with it");
+    }
+    let release = problems.take("since.release", Release::parse(&raw.release))?;
+    Some(Since {
+        release,
+        because: raw.because,
+    })
 }
 
 fn machine(raw: &RawMachine, problems: &mut Problems) -> Option<Machine> {

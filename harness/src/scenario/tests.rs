@@ -161,6 +161,16 @@ fn each_mistake_is_reported_where_it_stands() {
             "measure: pinned\n",
             "there is a measurement \"pinned\" already",
         ),
+        (
+            "guards:\n",
+            "since: { release: v6, because: x }\nguards:\n",
+            "11:19: \"v6\" is no release such as v6.12",
+        ),
+        (
+            "guards:\n",
+            "since: { release: v6.12, because: \"\" }\nguards:\n",
+            "11:35: `because` is empty",
+        ),
     ];
     let wrong = table.into_iter().filter_map(|(from, to, expected)| {
         let found = problems(from, to);
@@ -169,6 +179,19 @@ fn each_mistake_is_reported_where_it_stands() {
     });
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_scenario_may_be_about_later_kernels_alone() {
+    assert_eq!(parse(GOOD).unwrap().does_not_apply("2.6.39"), None);
+    let text = format!("{GOOD}since: {{ release: v6.12, because: the counter came }}\n");
+    let scenario = parse(&text).unwrap();
+    assert_eq!(scenario.does_not_apply("6.12.0-rc3"), None);
+    let reason = scenario.does_not_apply("6.1.192").unwrap();
+    assert_eq!(
+        reason.to_string(),
+        "cpuset/example does not apply to 6.1.192: it is about v6.12 and later: the counter came"
+    );
 }
 
 #[test]

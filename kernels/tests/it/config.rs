@@ -40,6 +40,37 @@ fn an_unknown_option_is_a_warning_and_the_kernel_is_built() {
 }
 
 #[test]
+fn an_option_that_some_versions_lack_is_checked_where_it_exists() {
+    let bench = Bench::new();
+    let mark = "# where it exists (since some version):\n";
+    bench.write(
+        "catalog/fragments/some.config",
+        &format!("{mark}CONFIG_NO_SUCH_THING=y\n"),
+    );
+    bench.write(
+        "catalog/fragments/dropped.config",
+        &format!("{mark}CONFIG_NUMA_BALANCING=y\n"),
+    );
+    let define = |name: &str, fragment: &str| {
+        let text = format!("summary: x\nsource: {{directory: source}}\nconfig: [{fragment}]\n");
+        bench.define(name, &text);
+        bench.ensure(&bench.wanted(name))
+    };
+    let kernel = define("some", "some").unwrap();
+    assert_eq!(
+        kernel.manifest.built.clone().unwrap().warnings,
+        Vec::<String>::new()
+    );
+    let error = define("dropped", "dropped").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("CONFIG_NUMA_BALANCING=y (dropped:2) exists but was dropped"),
+        "{error}"
+    );
+}
+
+#[test]
 fn kernels_of_other_options_do_not_share_objects() {
     let bench = Bench::new();
     bench.define("more", &format!("{DEFINITION}  CONFIG_NUMA_BALANCING: y\n"));
