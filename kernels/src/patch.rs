@@ -6,6 +6,7 @@
 //! are read as far as diffs go: what a series should contain, and in which order,
 //! is not checked here.
 
+mod already;
 mod apply;
 pub(crate) mod text;
 
@@ -16,6 +17,7 @@ use crate::cache::CacheError;
 use crate::error::Class;
 use crate::process::JobError;
 
+pub use already::Already;
 pub(crate) use apply::work_out;
 
 /// Why patches cannot be applied.
@@ -63,11 +65,7 @@ pub enum PatchError {
     #[error(
         "the patch {patch} cannot be {}: {file}, {hunk}, does not match this source{}",
         if *revert { "taken back" } else { "applied" },
-        match (already, revert) {
-            (true, false) => "; it is already there (taking it back would work)",
-            (true, true) => "; it is not there (applying it would work)",
-            (false, _) => "; it may be meant for another version",
-        }
+        already.sentence(*revert)
     )]
     Conflict {
         /// The patch: where it was, and its subject.
@@ -78,8 +76,8 @@ pub enum PatchError {
         hunk: String,
         /// Whether it was to be taken back.
         revert: bool,
-        /// Whether the other direction fits.
-        already: bool,
+        /// Whether it is in the source already.
+        already: Already,
     },
     /// The tool failed in another way, or did nothing.
     #[error("git apply failed on the patch {patch}: {why}")]

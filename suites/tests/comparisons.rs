@@ -108,13 +108,42 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
             block_on(|cancel| async move { not_run(&bench, &cancel).await })
         })
     };
+    let upstream = {
+        let bench = Arc::clone(bench);
+        Trial::test("patch::linux-7.2::cpuset-skip", move || {
+            block_on(|cancel| async move { already_there(&bench, &cancel) })
+        })
+    };
     let trials = CASES.iter().map(|case| {
         let bench = Arc::clone(bench);
         Trial::test(format!("compare::{BASE}::{}", case.name), move || {
             block_on(|cancel| async move { said(&bench, case, &cancel).await })
         })
     });
-    trials.chain([excluded]).collect()
+    trials.chain([excluded, upstream]).collect()
+}
+
+/// A patch that upstream has taken is told as such, although its text differs there.
+fn already_there(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
+    let patch = bench
+        .lab
+        .project
+        .kernels()
+        .join("patches/cpuset-skip.patch");
+    let wanted = bench.lab.wanted(&format!("linux-7.2+{patch}"))?;
+    let said = match bench
+        .lab
+        .kernel(&wanted, Limits::default(), &Ui::new(false), cancel)
+    {
+        Ok(kernel) => return Err(miette!("it was built: {}", kernel.id.shown())),
+        Err(error) => text::sentence(&error),
+    };
+    let expected = "does not match this source; it is already there in another form: the code \
+                    that it adds is at kernel/sched/fair.c:";
+    if !said.contains(expected) {
+        return Err(miette!("{said}\nexpected: {expected}"));
+    }
+    Ok(())
 }
 
 /// A scenario about something that came later than both kernels is not run, is named with

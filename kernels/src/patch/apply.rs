@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::PatchError;
+use super::already::Already;
 use super::text::{self, FileChange};
 use crate::git;
 use crate::process::{Job, Told};
@@ -111,7 +112,8 @@ impl Area<'_> {
                     .map(|line| format!("{}: {line}", patch.name())),
             ),
             Err(said) => {
-                let already = self.git(&text, strip, !revert, true)?.is_ok();
+                let whole = self.git(&text, strip, !revert, true)?.is_ok();
+                let already = Already::told(whole, patch, strip, &outcome.files);
                 return Err(conflict(patch, &changes, &said, already));
             }
         }
@@ -335,7 +337,7 @@ fn without_crlf(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Puts git's words into ours.
-fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: bool) -> PatchError {
+fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: Already) -> PatchError {
     let revert = patch.direction == Direction::Revert;
     let failed = said.lines().find_map(|line| {
         let (file, line) = line

@@ -241,7 +241,7 @@ fn unquoted(text: &str) -> String {
 }
 
 /// Reads `@@ -l[,s] +l[,s] @@`; the hunk and its two sizes.
-fn hunk(line: &str) -> Option<(Hunk, u64, u64)> {
+pub(super) fn hunk(line: &str) -> Option<(Hunk, u64, u64)> {
     let range = |text: &str| -> Option<(u64, u64)> {
         match text.split_once(',') {
             Some((line, size)) => Some((line.parse().ok()?, size.parse().ok()?)),
