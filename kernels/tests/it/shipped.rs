@@ -24,7 +24,7 @@ fn wanted(name: &str) -> Wanted {
 }
 
 #[test]
-fn the_matrix_has_the_four_kernels() {
+fn the_matrix_has_the_kernels_that_are_told_apart() {
     let names: Vec<String> = catalog()
         .matrix()
         .unwrap()
@@ -35,6 +35,7 @@ fn the_matrix_has_the_four_kernels() {
         names,
         [
             "cpuset-skip",
+            "linux-6.1",
             "linux-6.12",
             "no-late-vma-scan",
             "no-scan-period-limit"
@@ -45,7 +46,9 @@ fn the_matrix_has_the_four_kernels() {
 #[test]
 fn each_kernel_is_expected_to_do_what_its_patch_says() {
     let cases = [
+        ("linux-6.1", ExpectedVerdict::Fail, ExpectedVerdict::Pass),
         ("linux-6.12", ExpectedVerdict::Fail, ExpectedVerdict::Pass),
+        ("linux-7.2", ExpectedVerdict::Pass, ExpectedVerdict::Pass),
         ("cpuset-skip", ExpectedVerdict::Pass, ExpectedVerdict::Pass),
         (
             "no-late-vma-scan",
