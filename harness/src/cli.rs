@@ -12,6 +12,7 @@ mod kernel;
 mod list;
 mod replay;
 mod run;
+mod watch;
 
 use std::io::Write as _;
 use std::process::ExitCode;

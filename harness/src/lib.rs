@@ -32,6 +32,8 @@ pub mod comparison;
 
 pub mod replay;
 
+pub mod watch;
+
 pub mod report;
 
 pub mod lab;

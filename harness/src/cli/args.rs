@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, cache, compare, doctor, generate, kernel, list, replay, run};
+use super::{Failure, cache, compare, doctor, generate, kernel, list, replay, run, watch};
 use crate::lab::Lab;
 use crate::machine::mode::AcceleratorChoice;
 use crate::proof::{Memory, Share};
@@ -49,6 +49,8 @@ enum Command {
     Run(RunArgs),
     /// Runs scenarios on two kernels and tells what changed.
     Compare(CompareArgs),
+    /// Builds a kernel tree and runs scenarios on it at each save, and tells what turned.
+    Watch(WatchArgs),
     /// Runs a kept run again and tells whether its records are identical.
     Replay {
         /// The run's folder.
@@ -217,6 +219,20 @@ pub(super) struct CompareArgs {
     pub(super) platform: Platform,
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct WatchArgs {
+    /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file. All if none is given.
+    pub(super) scenarios: Vec<String>,
+    /// The kernel tree that is edited. It is only read.
+    #[arg(long, value_name = "DIR")]
+    pub(super) tree: Utf8PathBuf,
+    /// Number of seeds over which verdicts are taken.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seeds: u64,
+    #[command(flatten)]
+    pub(super) platform: Platform,
+}
+
 pub(super) async fn dispatch(
     args: &Args,
     ui: &Ui,
@@ -228,6 +244,7 @@ pub(super) async fn dispatch(
         Command::Kernel { command } => kernel::kernel(command, args.json, ui, cancel).await,
         Command::Run(run) => run::run(run, args.json, ui, cancel).await,
         Command::Compare(compare) => compare::compare(compare, args.json, ui, cancel).await,
+        Command::Watch(watch) => watch::watch(watch, ui, cancel).await,
         Command::Replay { run } => replay::replay(run, args.json, ui, cancel).await,
         Command::Schema => generate::schema(),
         Command::Cache { command } => cache::cache(command.as_ref(), args.json),
