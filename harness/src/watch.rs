@@ -22,7 +22,9 @@ const SEARCHED_BYTES: u64 = 16 << 20;
 
 /// Why a tree cannot be watched.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot watch {tree:?}; a kernel tree has some 6000 folders, and sysctl fs.inotify.max_user_watches must allow as many")]
+#[error(
+    "cannot watch {tree:?}; a kernel tree has some 6000 folders, and sysctl fs.inotify.max_user_watches must allow as many"
+)]
 pub struct WatchError {
     /// The tree.
     pub tree: PathBuf,
@@ -56,20 +58,24 @@ impl Watching {
         };
         let (saves, _) = watch::channel(BTreeSet::new());
         let (root, sender) = (tree.to_owned(), saves.clone());
-        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let Ok(event) = event else { return };
-            if matches!(event.kind, EventKind::Access(_)) {
-                return;
-            }
-            let paths = event.paths.iter();
-            let saved = paths.filter_map(|path| path.strip_prefix(&root).ok());
-            let saved: Vec<PathBuf> = saved.filter(|path| is_source(path)).map(Path::to_owned).collect();
-            // An event without a path says that events were lost: something was saved.
-            if !saved.is_empty() || event.need_rescan() {
-                sender.send_modify(|all| all.extend(saved));
-            }
-        })
-        .map_err(fault)?;
+        let mut watcher =
+            notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+                let Ok(event) = event else { return };
+                if matches!(event.kind, EventKind::Access(_)) {
+                    return;
+                }
+                let paths = event.paths.iter();
+                let saved = paths.filter_map(|path| path.strip_prefix(&root).ok());
+                let saved: Vec<PathBuf> = saved
+                    .filter(|path| is_source(path))
+                    .map(Path::to_owned)
+                    .collect();
+                // An event without a path says that events were lost: something was saved.
+                if !saved.is_empty() || event.need_rescan() {
+                    sender.send_modify(|all| all.extend(saved));
+                }
+            })
+            .map_err(fault)?;
         watcher
             .watch(tree, RecursiveMode::Recursive)
             .map_err(fault)?;
@@ -116,12 +122,17 @@ impl Saves {
 /// editors keep beside the file that they write, not what a build leaves.
 pub fn is_source(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let git = path.components().next().is_some_and(|first| first.as_os_str() == ".git");
+    let git = path
+        .components()
+        .next()
+        .is_some_and(|first| first.as_os_str() == ".git");
     let editors = name.ends_with('~') || name.starts_with(".#") || name == "4913";
     let leftover = path.extension().is_some_and(|extension| {
-        ["swp", "swx", "swo", "o", "a", "ko", "cmd", "d", "tmp", "rej", "orig", "lock"]
-            .iter()
-            .any(|known| extension == *known)
+        [
+            "swp", "swx", "swo", "o", "a", "ko", "cmd", "d", "tmp", "rej", "orig", "lock",
+        ]
+        .iter()
+        .any(|known| extension == *known)
     });
     !(git || editors || leftover)
 }
@@ -140,7 +151,10 @@ pub fn touches(scenario: &Scenario, tree: &Path, saved: &BTreeSet<PathBuf>) -> b
             return false;
         };
         let text = String::from_utf8_lossy(&text);
-        scenario.subject.iter().any(|subject| has_word(&text, subject))
+        scenario
+            .subject
+            .iter()
+            .any(|subject| has_word(&text, subject))
     })
 }
 
@@ -185,7 +199,10 @@ impl Last {
         for word in self.words.values() {
             *counts.entry(word).or_default() += 1;
         }
-        let counts: Vec<String> = counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
+        let counts: Vec<String> = counts
+            .iter()
+            .map(|(word, n)| format!("{n} {word}"))
+            .collect();
         counts.join(", ")
     }
 }
@@ -205,12 +222,22 @@ mod tests {
 
     #[test]
     fn what_git_editors_and_builds_write_is_no_source() {
-        for path in ["kernel/sched/fair.c", "mm/Makefile", ".config", "include/linux/mm.h"] {
+        for path in [
+            "kernel/sched/fair.c",
+            "mm/Makefile",
+            ".config",
+            "include/linux/mm.h",
+        ] {
             assert!(is_source(Path::new(path)), "{path}");
         }
         for path in [
-            ".git/index", ".git/index.lock", "kernel/sched/.fair.c.swp", "kernel/sched/fair.c~",
-            "kernel/sched/.#fair.c", "kernel/sched/4913", "kernel/sched/fair.o",
+            ".git/index",
+            ".git/index.lock",
+            "kernel/sched/.fair.c.swp",
+            "kernel/sched/fair.c~",
+            "kernel/sched/.#fair.c",
+            "kernel/sched/4913",
+            "kernel/sched/fair.o",
             "kernel/sched/.fair.o.cmd",
         ] {
             assert!(!is_source(Path::new(path)), "{path}");
@@ -219,7 +246,10 @@ mod tests {
 
     #[test]
     fn functions_are_words() {
-        assert!(has_word("static void task_numa_work(struct", "task_numa_work"));
+        assert!(has_word(
+            "static void task_numa_work(struct",
+            "task_numa_work"
+        ));
         assert!(!has_word("task_numa_work_pending(p)", "task_numa_work"));
         assert!(!has_word("do_task_numa_work(p)", "task_numa_work"));
         assert!(!has_word("anything", ""));
@@ -238,7 +268,10 @@ mod tests {
             .expect("told within the deadline");
         saves.quiet().await;
         let taken = watching.take();
-        assert_eq!(taken, BTreeSet::from([PathBuf::from("kernel/sched/fair.c")]));
+        assert_eq!(
+            taken,
+            BTreeSet::from([PathBuf::from("kernel/sched/fair.c")])
+        );
         assert!(watching.take().is_empty());
     }
 }
