@@ -5,12 +5,12 @@ use std::time::Instant;
 use numalab_kernels::Wanted;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{ModeName, WatchArgs};
+use super::args::WatchArgs;
 use super::{Failure, print};
 use crate::lab::{self, Lab, LabError, Limits};
 use crate::pool;
 use crate::report::text::sentence;
-use crate::run::{Request, Stand};
+use crate::run::Request;
 use crate::scenario::Scenario;
 use crate::ui::Ui;
 use crate::watch::{self, Last, Saves, Watching};
@@ -135,9 +135,8 @@ impl Session<'_> {
             print("the image is the same: nothing was saved that this configuration builds\n")?;
             return Ok(());
         }
-        let live = platform.mode == ModeName::Live;
-        let stand = Stand::check(self.lab, live, platform.accel.into())?
-            .cold(platform.cold)
+        let stand = platform
+            .check(self.lab)?
             .ready(&kernel.id, self.ui, cancel)
             .await?;
         let (first, rest): (Vec<&Scenario>, Vec<&Scenario>) = self
