@@ -177,6 +177,14 @@ impl Catalog {
         cache: &Cache,
     ) -> Result<(), KernelError> {
         let mut given: Vec<(Direction, Vec<String>)> = Vec::new();
+        // On a commit, revisions are its repository's.
+        let repository = match &wanted.origin {
+            Origin::Recipe(Recipe {
+                source: Source::Git { repository, .. },
+                ..
+            }) => repository.clone(),
+            _ => cwd.to_owned(),
+        };
         while !rest.is_empty() {
             let (direction, first) = match rest[0].strip_prefix(REVERT) {
                 Some(first) => (Direction::Revert, first),
@@ -188,7 +196,18 @@ impl Catalog {
                 let name = name.join("+");
                 (!name.is_empty() && cwd.join(&name).exists()).then_some((name, count))
             });
-            let Some((name, count)) = patch else {
+            // Where there is no such file, `A..B` may be revisions.
+            let patch = patch.map(|(name, count)| {
+                let word = absolute(&cwd.join(&name));
+                (name, count, word)
+            });
+            let range = || {
+                (1..=rest.len()).find_map(|count| {
+                    let name = [&[first], &rest[1..count]].concat().join("+");
+                    series::range_word(&name, &repository).map(|word| (word.clone(), count, word))
+                })
+            };
+            let Some((name, count, meant)) = patch.or_else(range) else {
                 return Err(WordError::Patch {
                     word: word.to_owned(),
                     patch: rest.join("+"),
@@ -200,8 +219,7 @@ impl Catalog {
                 Direction::Apply => "",
                 Direction::Revert => REVERT,
             };
-            let path = absolute(&cwd.join(&name));
-            wanted.word = format!("{}+{prefix}{path}", wanted.word);
+            wanted.word = format!("{}+{prefix}{meant}", wanted.word);
             match given.last_mut() {
                 Some((last, names)) if *last == direction => names.push(name),
                 _ => given.push((direction, vec![name])),

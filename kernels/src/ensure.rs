@@ -286,13 +286,16 @@ impl Work<'_> {
             });
         }
         let scratch = tree.scratch().join("patch");
-        let outcome = patch::work_out(
-            tree,
-            &recipe.patches,
-            &scratch,
-            &self.tools.path,
-            self.cancel,
-        )?;
+        let (patches, path) = (&recipe.patches, &self.tools.path);
+        let outcome =
+            patch::work_out(tree, patches, &scratch, path, self.cancel).map_err(|mut error| {
+                if let Some(advice) = error.advice() {
+                    // It is no more than advice: without it the error is still true.
+                    advice.fits =
+                        patch::fits(self.cache, tree, patches, path, self.cancel).unwrap_or(None);
+                }
+                error
+            })?;
         for note in &outcome.notes {
             self.progress.event(Event::Note(note));
         }

@@ -280,6 +280,17 @@ fn read(
     Ok(())
 }
 
+/// Reads a text as a Kconfig file that includes itself.
+#[cfg(test)]
+pub(crate) fn fuzzing(text: &str) {
+    let wanted = BTreeSet::from(["A", "B"]);
+    let (mut around, mut symbols) = (Vec::new(), BTreeMap::new());
+    let read = read(text, &wanted, &mut around, &mut symbols, &mut |_, _, _| {
+        Ok(())
+    });
+    assert!(read.is_ok(), "nothing is included that could fail");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

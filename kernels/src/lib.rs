@@ -40,6 +40,8 @@ mod kconfig;
 mod log;
 mod objects;
 mod process;
+#[cfg(test)]
+mod properties;
 mod spelling;
 mod tree;
 

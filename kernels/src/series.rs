@@ -7,9 +7,13 @@
 //! line breaks are lost) is refused with the mail's number and subject. Whether a
 //! series fits a source is not known here: the module `patch` tells.
 
+#[cfg(test)]
+pub(crate) mod fuzzing;
 mod letter;
 mod mailroom;
+mod mime;
 mod order;
+mod range;
 mod tag;
 mod word;
 
@@ -21,6 +25,7 @@ use crate::cache::{Cache, CacheError};
 use crate::error::Class;
 use crate::patch::PatchError;
 use crate::process::JobError;
+use crate::source::repository::RepositoryError;
 use crate::toolchain::ToolError;
 use crate::wanted::{Direction, Patch};
 
@@ -76,6 +81,19 @@ pub enum SeriesError {
         /// What it holds instead.
         why: String,
     },
+    /// A revision range cannot be used.
+    #[error("the revision range {range} of {repository:?} cannot be used: {why}")]
+    Range {
+        /// The range.
+        range: String,
+        /// The repository.
+        repository: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// A repository gives no answer.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
     /// A mail that should be a patch is none.
     #[error("{mail} cannot be used: {why}")]
     Mail {
@@ -106,6 +124,7 @@ impl SeriesError {
     pub fn class(&self) -> Class {
         match self {
             Self::Patch(error) => error.class(),
+            Self::Repository(error) => error.class(),
             Self::Tool(_) => Class::Environment,
             Self::Cache(error) => error.class(),
             Self::Job(error) => error.class(),
@@ -136,6 +155,7 @@ pub fn read(
         read.push(letters);
     }
     let mut notes = mailroom.notes;
+    notes.extend(own_diff(&mut read)?);
     let title = read
         .iter()
         .flatten()
@@ -153,6 +173,10 @@ pub fn read(
         .into_iter()
         .filter_map(|letter| letter.into_patch(direction))
         .collect();
+    for patch in &mut patches {
+        // The cover letter or the first patch says it for all.
+        patch.base_commit.clone_from(&base_commit);
+    }
     if direction == Direction::Revert {
         patches.reverse();
     }
@@ -171,12 +195,65 @@ pub fn read(
     })
 }
 
+/// Whether a word could be a revision range, and then the word that means the same from
+/// any folder.
+pub(crate) fn range_word(word: &str, cwd: &Path) -> Option<String> {
+    range::Range::parse(word, cwd).map(|range| range.word())
+}
+
 /// The words' names as one.
 fn name(names: &[String]) -> String {
     match names {
         [first, .., last] if names.len() > 3 => format!("{first}..{last}"),
         _ => names.join("+"),
     }
+}
+
+/// Where no mail is a patch, takes the diff of the only reply that has one; what it
+/// says of that.
+fn own_diff(words: &mut [Vec<Letter>]) -> Result<Option<String>, SeriesError> {
+    let mut letters: Vec<&mut Letter> = words.iter_mut().flatten().collect();
+    if letters.iter().any(|letter| letter.diff().is_some()) {
+        return Ok(None);
+    }
+    let place = match &letters[..] {
+        [] => "the list of patches".to_owned(),
+        [only] => only.to_string(),
+        [first, ..] => format!("{:?}", first.path),
+    };
+    let none = |why: &str| SeriesError::NoPatch {
+        place: place.clone(),
+        why: why.to_owned(),
+    };
+    let why = match &letters[..] {
+        [] => "it is empty",
+        [only] => match only.content {
+            Content::Reply(None) => {
+                "it is a reply without a diff of its own; save the mail that it answers"
+            }
+            Content::Cover => "it is a cover letter, without the patches that it announces",
+            _ => "it is a mail without a diff",
+        },
+        _ => "its mails are replies, cover letters and others without a diff",
+    };
+    let mut own = letters
+        .iter_mut()
+        .filter(|letter| matches!(letter.content, Content::Reply(Some(_))));
+    let Some(letter) = own.next() else {
+        return Err(none(why));
+    };
+    if let Some(other) = own.next() {
+        return Err(none(&format!(
+            "it has only replies, of which several have diffs of their own ({letter} and {other}); \
+             save the one that is meant"
+        )));
+    }
+    let note = format!("{letter} is a reply: its own diff is used, what it quotes is not");
+    if let Content::Reply(Some(diff)) = &mut letter.content {
+        letter.content = Content::Patch(std::mem::take(diff));
+        letter.tag.number = None;
+    }
+    Ok(Some(note))
 }
 
 /// Counts the mails that are no patches.

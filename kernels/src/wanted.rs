@@ -199,6 +199,8 @@ pub struct Patch {
     pub subject: Option<String>,
     /// Which part of its series it is, if it says so.
     pub number: Option<PatchNumber>,
+    /// The commit that its author made its series on, if that is said.
+    pub base_commit: Option<String>,
 }
 
 impl Patch {
@@ -211,6 +213,7 @@ impl Patch {
             direction,
             subject: None,
             number: None,
+            base_commit: None,
         }
     }
 
@@ -240,6 +243,14 @@ impl Patch {
             format!("{:?}", self.path)
         } else {
             format!("{:?} ({})", self.path, known.join(", "))
+        }
+    }
+
+    /// A line of its content, for messages. What comes from a mail has other lines there.
+    pub(crate) fn line(&self, line: usize) -> String {
+        match self.subject {
+            Some(_) => format!("line {line} of its diffs"),
+            None => format!("line {line}"),
         }
     }
 

@@ -80,8 +80,8 @@ pub(super) enum KernelCommand {
     /// Builds kernels that are not in the store.
     Build {
         /// Kernels: a shipped name, a definition's .yaml, a source folder, a commit
-        /// (`git:PATH@REVISION`), and with
-        /// `+FILE` a patch on top of any of these.
+        /// (`git:PATH@REVISION`), and with `+PATCH` patches on top of any of these: a diff,
+        /// mails, a folder, or revisions `A..B`; `+revert:PATCH` takes them back.
         #[arg(required_unless_present = "matrix")]
         kernels: Vec<String>,
         /// All kernels that the tests use: those that are shipped, or, where they are set,
@@ -191,7 +191,8 @@ pub(super) struct RunArgs {
     /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file. All if none is given.
     pub(super) scenarios: Vec<String>,
     /// The kernel: a shipped name, a definition's .yaml, an image (vmlinux, bzImage), a
-    /// source folder, and with `+FILE` a patch on top.
+    /// source folder, and with `+PATCH` patches on top: a diff, mails, a folder, or revisions
+    /// `A..B`; `+revert:PATCH` takes them back.
     #[arg(long, short)]
     pub(super) kernel: String,
     /// The replicate: another seed gives another, equally repeatable run.

@@ -6,62 +6,23 @@
 //! message and nothing else: no patch is left out because of it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use super::text;
+use super::{Mismatch, text};
 use crate::tree::Content;
-use crate::wanted::{Direction, Patch};
 
 /// A line with fewer letters, without spaces, is in many places: `return;`, `}`.
 const TELLING: usize = 20;
 
-/// Whether a source has what a patch that does not fit would make of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Already {
-    /// Not as far as can be told.
-    No,
-    /// The other direction fits.
-    Whole,
-    /// All code that the patch adds stands where it would add it, though not as its text.
-    InAnotherForm {
-        /// The file.
-        file: String,
-        /// The line of the first of it, from 1.
-        line: usize,
-    },
-}
-
-impl Already {
-    /// What can be told of a patch that does not fit these files; `whole` says that the
-    /// other direction fits.
-    pub(super) fn told(
-        whole: bool,
-        patch: &Patch,
-        strip: usize,
-        files: &BTreeMap<String, Content>,
-    ) -> Self {
-        if whole {
-            return Self::Whole;
-        }
-        let content = |name: &str| Some(files.get(name)?.as_ref()?.bytes.clone());
-        match patch.direction {
-            Direction::Revert => None,
-            Direction::Apply => place(&patch.bytes, strip, content),
-        }
-        .map_or(Self::No, |(file, line)| Self::InAnotherForm { file, line })
-    }
-
-    /// The end of the sentence that says that a patch does not fit.
-    pub(super) fn sentence(&self, revert: bool) -> impl fmt::Display {
-        match (self, revert) {
-            (Self::Whole, false) => "; it is already there (taking it back would work)".to_owned(),
-            (Self::Whole, true) => "; it is not there (applying it would work)".to_owned(),
-            (Self::InAnotherForm { file, line }, _) => format!(
-                "; it is already there in another form: the code that it adds is at {file}:{line}"
-            ),
-            (Self::No, _) => "; it may be meant for another version".to_owned(),
-        }
-    }
+/// The place where the files have all code that a patch adds, as its first line: file,
+/// and line from 1.
+pub(super) fn told(
+    patch: &[u8],
+    strip: usize,
+    files: &BTreeMap<String, Content>,
+) -> Option<Mismatch> {
+    let content = |name: &str| Some(files.get(name)?.as_ref()?.bytes.clone());
+    let (file, line) = place(patch, strip, content)?;
+    Some(Mismatch::InAnotherForm { file, line })
 }
 
 /// A hunk: the function that its header names, and the code that it takes and adds.

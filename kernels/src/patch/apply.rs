@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::PatchError;
-use super::already::Already;
+use super::names::{safe, unsafe_name};
 use super::text::{self, FileChange};
+use super::{Mismatch, PatchError, already, conflict};
 use crate::git;
 use crate::process::{Job, Told};
 use crate::tree::{self, Content, SourceTree};
@@ -53,6 +53,17 @@ pub(crate) fn work_out(
     Ok(outcome)
 }
 
+/// Whether files are changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    /// They are.
+    No,
+    /// It is only tried.
+    Exact,
+    /// It is only tried, without regard to white space.
+    AnyWhiteSpace,
+}
+
 /// A file's path in the tree before and after a change.
 type Names = (Option<String>, Option<String>);
 
@@ -90,19 +101,17 @@ impl Area<'_> {
             self.need(patch, &names, &touched, outcome)?;
             touched.push(names);
         }
-        let mut text = patch.bytes.clone();
         let revert = patch.direction == Direction::Revert;
-        let mut output = self.git(&text, strip, revert, false)?;
+        let mut output = self.git(&patch.bytes, strip, revert, Trial::No)?;
         if output.is_err()
-            && let Some(plain) = without_crlf(&text)
+            && let Some(plain) = without_crlf(&patch.bytes)
         {
-            output = self.git(&plain, strip, revert, false)?;
+            output = self.git(&plain, strip, revert, Trial::No)?;
             if output.is_ok() {
                 outcome.notes.push(format!(
                     "{} has CRLF line ends: applied without them",
                     patch.name()
                 ));
-                text = plain;
             }
         }
         match output {
@@ -112,9 +121,8 @@ impl Area<'_> {
                     .map(|line| format!("{}: {line}", patch.name())),
             ),
             Err(said) => {
-                let whole = self.git(&text, strip, !revert, true)?.is_ok();
-                let already = Already::told(whole, patch, strip, &outcome.files);
-                return Err(conflict(patch, &changes, &said, already));
+                let why = self.mismatch(patch, &touched, outcome, strip)?;
+                return Err(conflict::conflict(patch, &changes, &said, why));
             }
         }
         let mut changed = false;
@@ -135,6 +143,48 @@ impl Area<'_> {
         Ok(())
     }
 
+    /// Why a patch does not fit the files as they are.
+    fn mismatch(
+        &self,
+        patch: &Patch,
+        touched: &[Names],
+        outcome: &Outcome,
+        strip: usize,
+    ) -> Result<Mismatch, PatchError> {
+        let revert = patch.direction == Direction::Revert;
+        let plain = without_crlf(&patch.bytes);
+        let fits = |revert, trial| {
+            for text in [Some(&patch.bytes), plain.as_ref()].into_iter().flatten() {
+                if self.git(text, strip, revert, trial)?.is_ok() {
+                    return Ok::<_, PatchError>(true);
+                }
+            }
+            Ok(false)
+        };
+        if fits(!revert, Trial::Exact)? {
+            return Ok(match patch.direction {
+                Direction::Apply => Mismatch::AlreadyThere,
+                Direction::Revert => Mismatch::NotThere,
+            });
+        }
+        if fits(revert, Trial::AnyWhiteSpace)? {
+            return Ok(Mismatch::WhiteSpace);
+        }
+        if revert {
+            return Ok(Mismatch::Unknown);
+        }
+        let files: Vec<&[u8]> = touched
+            .iter()
+            .flat_map(|(old, new)| [old, new])
+            .flatten()
+            .filter_map(|name| outcome.files.get(name)?.as_ref())
+            .map(|file| &file.bytes[..])
+            .collect();
+        Ok(already::told(&patch.bytes, strip, &outcome.files)
+            .or_else(|| conflict::mostly_there(&patch.bytes, &files))
+            .unwrap_or(Mismatch::Unknown))
+    }
+
     /// How many leading parts the patch's names have too many: 1, or none if only
     /// without stripping its files exist (`diff.noprefix`).
     fn strip(&self, patch: &Patch, changes: &[FileChange]) -> Result<usize, PatchError> {
@@ -150,12 +200,7 @@ impl Area<'_> {
         for change in changes {
             let strip = if change.bare { 0 } else { strip };
             for name in [&change.old, &change.new].into_iter().flatten() {
-                safe(name, strip).map_err(|why| PatchError::Unsafe {
-                    patch: patch.label(),
-                    line: change.line,
-                    file: name.clone(),
-                    why,
-                })?;
+                safe(name, strip).map_err(|why| unsafe_name(patch, change, name, why))?;
             }
         }
         Ok(strip)
@@ -178,12 +223,12 @@ impl Area<'_> {
                 continue;
             }
             if self.tree.passes_link(name) {
-                return Err(PatchError::Unsafe {
-                    patch: patch.label(),
-                    line: change.line,
-                    file: name.clone(),
-                    why: "it lies behind a symbolic link",
-                });
+                return Err(unsafe_name(
+                    patch,
+                    change,
+                    name,
+                    "it lies behind a symbolic link",
+                ));
             }
             let content = self.tree.pristine(name)?;
             tree::write(&self.files.join(name), content.as_ref())?;
@@ -216,6 +261,7 @@ impl Area<'_> {
                 Err(PatchError::Missing {
                     patch: patch.label(),
                     file: name,
+                    advice: conflict::advice(patch),
                 })
             }
             _ => Ok(()),
@@ -228,7 +274,7 @@ impl Area<'_> {
         patch: &[u8],
         strip: usize,
         reverse: bool,
-        check: bool,
+        trial: Trial,
     ) -> Result<Result<String, String>, PatchError> {
         fs::write(&self.patch, patch)
             .map_err(|error| PatchError::io("write", &self.patch, error))?;
@@ -239,8 +285,14 @@ impl Area<'_> {
         if reverse {
             command.arg("--reverse");
         }
-        if check {
-            command.arg("--check");
+        match trial {
+            Trial::No => {}
+            Trial::Exact => {
+                command.arg("--check");
+            }
+            Trial::AnyWhiteSpace => {
+                command.args(["--check", "--ignore-whitespace"]);
+            }
         }
         command.arg(&self.patch);
         let mut said = String::new();
@@ -264,35 +316,6 @@ impl Area<'_> {
             Err(said)
         })
     }
-}
-
-/// A name in a patch as a path inside of the tree, or why it is none.
-fn safe(name: &str, strip: usize) -> Result<String, &'static str> {
-    if name.starts_with('/') {
-        return Err("it is an absolute path");
-    }
-    let mut parts = Vec::new();
-    for part in Path::new(name).components() {
-        match part {
-            Component::Normal(part) => {
-                let part = part.to_str().ok_or("it is no text")?;
-                if part.eq_ignore_ascii_case(".git") {
-                    return Err("it lies in a .git folder");
-                }
-                parts.push(part);
-            }
-            Component::ParentDir => return Err("it leads out of the tree by `..`"),
-            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
-        }
-    }
-    if parts.len() <= strip {
-        return Err("nothing is left of it without its first part (`a/`)");
-    }
-    let path = parts[strip..].join("/");
-    if path.chars().any(char::is_control) {
-        return Err("it contains control characters");
-    }
-    Ok(path)
 }
 
 /// Why a patch file without a diff is an error; `None` for a series' cover letter.
@@ -334,62 +357,4 @@ fn without_crlf(text: &[u8]) -> Option<Vec<u8>> {
         }
     }
     (plain.len() < text.len()).then_some(plain)
-}
-
-/// Puts git's words into ours.
-fn conflict(patch: &Patch, changes: &[FileChange], said: &str, already: Already) -> PatchError {
-    let revert = patch.direction == Direction::Revert;
-    let failed = said.lines().find_map(|line| {
-        let (file, line) = line
-            .strip_prefix("error: patch failed: ")?
-            .rsplit_once(':')?;
-        Some((file, line.parse::<u64>().ok()?))
-    });
-    if let Some((file, line)) = failed {
-        let named = |name: &Option<String>| {
-            name.as_deref()
-                .is_some_and(|name| name == file || name.ends_with(&format!("/{file}")))
-        };
-        let hunk = changes
-            .iter()
-            .filter(|change| named(&change.old) || named(&change.new))
-            .flat_map(|change| change.hunks.iter().enumerate())
-            .find(|(_, hunk)| line == if revert { hunk.new_line } else { hunk.old_line })
-            .map_or_else(
-                || format!("line {line}"),
-                |(index, hunk)| format!("hunk {} ({})", index + 1, hunk.header),
-            );
-        return PatchError::Conflict {
-            patch: patch.label(),
-            file: file.to_owned(),
-            hunk,
-            revert,
-            already,
-        };
-    }
-    let exists = said.lines().find_map(|line| {
-        line.strip_prefix("error: ")?
-            .strip_suffix(": already exists in working directory")
-    });
-    if let Some(file) = exists {
-        return PatchError::Conflict {
-            patch: patch.label(),
-            file: file.to_owned(),
-            hunk: "which it creates".to_owned(),
-            revert,
-            already,
-        };
-    }
-    let why: Vec<&str> = said
-        .lines()
-        .filter(|line| line.starts_with("error:") || line.starts_with("fatal:"))
-        .collect();
-    PatchError::Git {
-        patch: patch.label(),
-        why: if why.is_empty() {
-            said.trim().to_owned()
-        } else {
-            why.join("; ")
-        },
-    }
 }

@@ -18,6 +18,8 @@ pub(crate) struct FileChange {
     pub(crate) hunks: Vec<Hunk>,
     /// Whether it is a rename or a copy, whose names have no prefix.
     pub(crate) bare: bool,
+    /// Whether it has `---` and `+++` lines, which promise a hunk.
+    pub(crate) promised: bool,
 }
 
 /// One hunk.
@@ -42,6 +44,7 @@ pub(crate) fn changes(patch: &Patch) -> Result<Vec<FileChange>, PatchError> {
     while let Some((index, line)) = lines.next() {
         let number = index + 1;
         if let Some(names) = line.strip_prefix("diff --git ") {
+            reader.end()?;
             reader.begin(number);
             if let Some((old, new)) = both_names(names) {
                 let change = reader.last();
@@ -59,23 +62,38 @@ pub(crate) fn changes(patch: &Patch) -> Result<Vec<FileChange>, PatchError> {
                 || reader
                     .changes
                     .last()
-                    .is_some_and(|last| !last.hunks.is_empty())
+                    .is_some_and(|last| last.promised || !last.hunks.is_empty())
             {
+                reader.end()?;
                 reader.begin(number);
             }
             reader.open = true;
             let change = reader.last();
+            change.promised = true;
             if !change.bare {
                 change.old = name(old);
                 change.new = name(&new[4..]);
             }
+        } else if line.starts_with("diff --cc ")
+            || line.starts_with("diff --combined ")
+            || (line.starts_with("@@@ -") && reader.open)
+        {
+            return Err(reader.malformed(
+                number,
+                "it is a merge's combined diff, which cannot be applied; make it against one parent",
+            ));
+        } else if line.starts_with("@@ -") && !reader.open && hunk(line).is_some() {
+            return Err(reader.malformed(
+                number,
+                "a hunk stands where no file is named before it (`---` and `+++` lines)",
+            ));
         } else if line.starts_with("@@ -") && reader.open {
             let Some((hunk, mut old, mut new)) = hunk(line) else {
                 return Err(reader.malformed(number, "a hunk's header cannot be read"));
             };
             reader.last().hunks.push(hunk);
             while old > 0 || new > 0 {
-                let Some((_, line)) = lines.next() else {
+                let Some((index, line)) = lines.next() else {
                     return Err(reader.malformed(number, "its last hunk is cut off"));
                 };
                 match line.as_bytes().first() {
@@ -87,9 +105,13 @@ pub(crate) fn changes(patch: &Patch) -> Result<Vec<FileChange>, PatchError> {
                     Some(b'+') => new = new.saturating_sub(1),
                     Some(b'\\') => {}
                     Some(_) => {
-                        return Err(
-                            reader.malformed(number, "a hunk is shorter than its header says")
+                        let why = format!(
+                            "the hunk is shorter than its header says: its next line, {:?}, \
+                             begins with neither a space, `+` nor `-` (a mail program may have \
+                             wrapped a long line)",
+                            line.chars().take(60).collect::<String>()
                         );
+                        return Err(reader.malformed(index + 1, &why));
                     }
                 }
             }
@@ -97,6 +119,7 @@ pub(crate) fn changes(patch: &Patch) -> Result<Vec<FileChange>, PatchError> {
             reader.extended(number, line)?;
         }
     }
+    reader.end()?;
     Ok(reader.changes)
 }
 
@@ -123,10 +146,32 @@ impl Reader<'_> {
         &mut self.changes[index]
     }
 
+    /// Refuses a file that is named and not changed: its hunks are lost.
+    fn end(&self) -> Result<(), PatchError> {
+        match self.changes.last() {
+            Some(last) if last.promised && last.hunks.is_empty() && !last.bare => {
+                Err(self.malformed(last.line, "its file is named, and no hunk follows"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn malformed(&self, line: usize, why: &str) -> PatchError {
+        let place = match self.changes.last().filter(|_| self.open) {
+            Some(change) => {
+                let file = change.new.as_deref().or(change.old.as_deref());
+                let hunk = match change.hunks.len() {
+                    0 => String::new(),
+                    count => format!(", hunk {count}"),
+                };
+                let file = file.unwrap_or("a file without a name");
+                format!(" ({}{hunk})", file.escape_debug())
+            }
+            None => String::new(),
+        };
         PatchError::Malformed {
             patch: self.patch.label(),
-            line,
+            at: format!("{}{place}", self.patch.line(line)),
             why: why.to_owned(),
         }
     }
@@ -255,7 +300,13 @@ pub(super) fn hunk(line: &str) -> Option<(Hunk, u64, u64)> {
     let hunk = Hunk {
         old_line,
         new_line,
-        header: line.trim_end().chars().take(100).collect(),
+        // It is shown, and comes from anywhere.
+        header: line
+            .trim_end()
+            .chars()
+            .map(|letter| if letter.is_control() { ' ' } else { letter })
+            .take(100)
+            .collect(),
     };
     Some((hunk, old, new))
 }
@@ -339,8 +390,51 @@ mod tests {
         let error = read("--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n-x\n").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the patch \"some.patch\" is malformed at line 3: its last hunk is cut off"
+            "the patch \"some.patch\" is malformed at line 3 (b/f, hunk 1): its last hunk is cut off"
         );
+    }
+
+    #[test]
+    fn what_git_would_pass_over_in_silence_is_told() {
+        let cases = [
+            (
+                "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-x\n+y\nwrapped\n",
+                "line 6 (b/f, hunk 1): the hunk is shorter than its header says: its next line, \
+                 \"wrapped\",",
+            ),
+            (
+                "--- a/f\n+++ b/f\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-x\n+y\n",
+                "line 1 (b/f): its file is named, and no hunk follows",
+            ),
+            (
+                "diff --git a/f b/f\n--- a/f\n+++ b/f\n",
+                "line 1 (b/f): its file is named",
+            ),
+            (
+                "--- a/f\n+++ \"b/\\n\"\n@@ -1,2 +1,2 @@ \x1b[31m\n",
+                "line 3 (b/\\n, hunk 1): its last hunk is cut off",
+            ),
+            (
+                "text\n@@ -1 +1 @@\n-x\n+y\n",
+                "line 2: a hunk stands where no file",
+            ),
+            (
+                "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n-- \n2.43\n@@ -7 +7 @@\n-x\n+y\n",
+                "line 8: a hunk stands where no file",
+            ),
+            (
+                "diff --cc f\nindex 1,2..3\n",
+                "line 1: it is a merge's combined diff",
+            ),
+            (
+                "--- a/f\n+++ b/f\n@@ -x +1 @@\n",
+                "line 3 (b/f): a hunk's header cannot be read",
+            ),
+        ];
+        for (text, expected) in cases {
+            let said = read(text).unwrap_err().to_string();
+            assert!(said.contains(expected), "{text:?}: {said}");
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::SeriesError;
-use super::letter::{Letter, Opened};
+use super::letter::{self, Letter, Opened};
+use super::mime;
 use crate::cache::{Cache, CacheError, Part, TempEntry};
 use crate::git;
 use crate::process::{Job, Told};
@@ -26,7 +27,7 @@ const MOST: usize = 5000;
 /// Where mails are taken apart.
 pub(crate) struct Mailroom<'a> {
     cache: &'a Cache,
-    path: OsString,
+    pub(super) path: OsString,
     scratch: Option<TempEntry>,
     /// What the user should know of what was read.
     pub(crate) notes: Vec<String>,
@@ -48,9 +49,6 @@ impl<'a> Mailroom<'a> {
         let folder = self.scratch()?;
         let file = folder.join("file");
         let mails = folder.join("mails");
-        let write = |path: &Path, bytes: &[u8]| {
-            fs::write(path, bytes).map_err(|error| CacheError::io("write", path, error))
-        };
         let plain = without_cr(bytes);
         if plain.is_some() {
             self.notes
@@ -67,11 +65,11 @@ impl<'a> Mailroom<'a> {
             split.arg("--mboxrd");
         }
         split.arg("-omails").arg("file");
-        let git = |command, input| self.git(&folder, command, input);
-        git(split, None)?.map_err(|said| SeriesError::Mail {
-            mail: format!("{path:?}"),
-            why: format!("git mailsplit: {said}"),
-        })?;
+        self.git(&folder, split, None)?
+            .map_err(|said| SeriesError::Mail {
+                mail: format!("{path:?}"),
+                why: format!("git mailsplit: {said}"),
+            })?;
         let mut names: Vec<PathBuf> = fs::read_dir(&mails)
             .and_then(|items| items.map(|item| Ok(item?.path())).collect())
             .map_err(|error| CacheError::io("list", &mails, error))?;
@@ -86,47 +84,73 @@ impl<'a> Mailroom<'a> {
         let mut letters = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let number = several.then_some(index + 1);
-            let read =
-                |path: &Path| fs::read(path).map_err(|error| CacheError::io("read", path, error));
-            let input = File::open(name).map_err(|error| CacheError::io("read", name, error))?;
-            let mut info = git::command(&self.path, &folder);
-            info.args(["mailinfo", "-k", "--encoding=UTF-8", "--scissors"])
-                .args(["message", "diff"]);
-            let raw = read(name)?;
-            let raw = String::from_utf8_lossy(&raw);
-            let said = git(info, Some(input))?.map_err(|said| SeriesError::Mail {
-                mail: Letter::name(
-                    path,
-                    number,
-                    super::letter::header(&raw, "subject").as_deref(),
-                ),
-                why: format!("git mailinfo: {said}"),
-            })?;
-            let subject = said
-                .lines()
-                .find_map(|line| line.strip_prefix("Subject: "))
-                .unwrap_or_default();
-            let message = read(&folder.join("message"))?;
-            let letter = Letter::judge(
-                path.to_owned(),
-                number,
-                Opened {
-                    raw: &raw,
-                    subject,
-                    message: &String::from_utf8_lossy(&message),
-                    diff: &read(&folder.join("diff"))?,
-                },
-            )
-            .map_err(|why| SeriesError::Mail {
-                mail: Letter::name(path, number, Some(subject)),
-                why,
-            })?;
-            letters.push(letter);
+            letters.push(self.mail(path, number, name, &folder)?);
         }
         Ok(letters)
     }
 
-    fn scratch(&mut self) -> Result<PathBuf, SeriesError> {
+    /// One mail, which is the file `name`.
+    fn mail(
+        &self,
+        path: &Path,
+        number: Option<usize>,
+        name: &Path,
+        folder: &Path,
+    ) -> Result<Letter, SeriesError> {
+        let raw = read(name)?;
+        let parts = mime::prepare(&raw);
+        let raw = String::from_utf8_lossy(&raw);
+        let mut header = letter::header(&raw, "subject").unwrap_or_default();
+        let fault = |header: &str, why| SeriesError::Mail {
+            mail: Letter::name(path, number, Some(header)),
+            why,
+        };
+        if header.contains("=?") {
+            // Decoded by itself: a subject in the body would take its place.
+            write(name, format!("Subject: {header}\n\n").as_bytes())?;
+            let decoded = self.subject(folder, name)?;
+            header = decoded.map_err(|said| fault(&header, said))?;
+        }
+        if let Some(remark) = Letter::remark(path, number, &raw, &header) {
+            return Ok(remark);
+        }
+        write(name, &parts.bytes)?;
+        let subject = self.subject(folder, name)?;
+        let subject = subject.map_err(|said| fault(&header, said))?;
+        let message = read(&folder.join("message"))?;
+        Letter::judge(
+            path.to_owned(),
+            number,
+            Opened {
+                raw: &raw,
+                parts: &parts,
+                subject: &subject,
+                header: &header,
+                message: &String::from_utf8_lossy(&message),
+                diff: &read(&folder.join("diff"))?,
+            },
+        )
+        .map_err(|why| fault(&header, why))
+    }
+
+    /// Takes a mail apart, into the files `message` and `diff`; its subject. The inner
+    /// error is git's words.
+    fn subject(&self, folder: &Path, mail: &Path) -> Result<Result<String, String>, SeriesError> {
+        let mut info = git::command(&self.path, folder);
+        info.args(["mailinfo", "-k", "--encoding=UTF-8", "--scissors"])
+            .args(["message", "diff"]);
+        let input = File::open(mail).map_err(|error| CacheError::io("read", mail, error))?;
+        let said = self.git(folder, info, Some(input))?;
+        Ok(said
+            .map(|said| {
+                let subject = said.lines().find_map(|line| line.strip_prefix("Subject: "));
+                subject.unwrap_or_default().to_owned()
+            })
+            .map_err(|said| format!("git mailinfo: {said}")))
+    }
+
+    /// The folder to work in.
+    pub(super) fn scratch(&mut self) -> Result<PathBuf, SeriesError> {
         if let Some(scratch) = &self.scratch {
             return Ok(scratch.path().to_owned());
         }
@@ -169,6 +193,14 @@ impl<'a> Mailroom<'a> {
             Err(said.trim().replace('\n', "; "))
         })
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CacheError> {
+    fs::read(path).map_err(|error| CacheError::io("read", path, error))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
+    fs::write(path, bytes).map_err(|error| CacheError::io("write", path, error))
 }
 
 /// The text with LF line ends, if each of its lines ends with CRLF: then they come

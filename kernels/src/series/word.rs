@@ -1,14 +1,17 @@
-//! What a word of the command line means: a file, a folder.
+//! What a word of the command line means: a file, a folder, the standard input, a
+//! revision range.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::SeriesError;
-use super::letter::{Content, Letter, lost_line_breaks};
+use super::letter::{self, Letter};
 use super::mailroom::Mailroom;
-use crate::patch::PatchError;
-use crate::patch::text;
-use crate::wanted::{Direction, Patch};
+use super::range::{self, Range};
+use crate::patch;
+use crate::spelling;
+use crate::wanted::Direction;
 
 /// The largest file that is read, in bytes: ten times the largest series that was
 /// ever sent to a kernel list.
@@ -21,18 +24,57 @@ pub(crate) fn letters(
     mailroom: &mut Mailroom<'_>,
 ) -> Result<(String, Vec<Letter>), SeriesError> {
     let path = cwd.join(word);
+    if word == "-" {
+        let bytes = limited(io::stdin().lock()).map_err(|source| SeriesError::Read {
+            path: word.into(),
+            source,
+        })?;
+        return Ok(("stdin".to_owned(), read(Path::new("-"), bytes, mailroom)?));
+    }
     if !word.is_empty() && path.is_dir() {
         return folder(&path, mailroom);
     }
     if !word.is_empty() && path.exists() {
-        let letters = file(&path, mailroom)?;
-        return Ok((stem(&path), letters));
+        return Ok((stem(&path), file(&path, mailroom)?));
+    }
+    if let Some(range) = Range::parse(word, cwd) {
+        let letters = range::letters(&range, mailroom)?;
+        return Ok((range.name().replace('/', "-"), letters));
     }
     Err(SeriesError::Nothing {
         word: word.to_owned(),
         cwd: cwd.to_owned(),
-        hint: String::new(),
+        hint: hint(word, cwd),
     })
+}
+
+/// What may have been meant by a word that means nothing, as a clause.
+fn hint(word: &str, cwd: &Path) -> String {
+    if word.contains("://") || (word.contains('@') && !word.starts_with("git:")) {
+        return "; nothing is fetched: `b4 am` makes an mbox of a message's address".to_owned();
+    }
+    if word.contains("...") {
+        return "; three dots are no range of patches, two are".to_owned();
+    }
+    let path = Path::new(word);
+    let (folder, name) = (path.parent().unwrap_or(path), path.file_name());
+    let names: Vec<String> = fs::read_dir(cwd.join(folder))
+        .into_iter()
+        .flatten()
+        .filter_map(|item| item.ok()?.file_name().into_string().ok())
+        .collect();
+    let name = name.unwrap_or_default().to_string_lossy();
+    match spelling::nearest(&name, names.iter().map(String::as_str)) {
+        Some(near) => format!("; did you mean {:?}?", folder.join(near)),
+        None => String::new(),
+    }
+}
+
+/// At most one byte more than may be read.
+fn limited(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn stem(path: &Path) -> String {
@@ -42,34 +84,56 @@ fn stem(path: &Path) -> String {
         .into_owned()
 }
 
+/// The letters of a folder's files: in the order of a quilt `series` file if it has
+/// one, else of their names.
 fn folder(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<(String, Vec<Letter>), SeriesError> {
-    let fault = |source| SeriesError::Read {
-        path: path.to_owned(),
-        source,
+    let fault = |path: &Path| {
+        let path = path.to_owned();
+        |source| SeriesError::Read { path, source }
     };
     let mut names: Vec<PathBuf> = Vec::new();
-    let mut others = 0;
-    for item in fs::read_dir(path).map_err(fault)? {
-        let item = item.map_err(fault)?.path();
-        let extension = item.extension().unwrap_or_default().to_string_lossy();
-        let known = ["patch", "diff", "mbox", "mbx", "eml"];
-        if item.is_file() && known.contains(&extension.to_ascii_lowercase().as_str()) {
-            names.push(item);
-        } else {
-            others += 1;
+    let series = path.join("series");
+    if series.is_file() {
+        let text = fs::read_to_string(&series).map_err(fault(&series))?;
+        for line in text.lines() {
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let mut words = line.split_whitespace();
+            names.extend(words.next().map(|name| path.join(name)));
+            if words.any(|option| option != "-p1") {
+                return Err(SeriesError::NoPatch {
+                    place: format!("{series:?}"),
+                    why: format!("its line {line:?} has options that are not supported"),
+                });
+            }
+        }
+    } else {
+        let mut others = 0;
+        for item in fs::read_dir(path).map_err(fault(path))? {
+            let item = item.map_err(fault(path))?.path();
+            let extension = item.extension().unwrap_or_default().to_string_lossy();
+            let known = ["patch", "diff", "mbox", "mbx", "eml"];
+            if item.is_file() && known.contains(&extension.to_ascii_lowercase().as_str()) {
+                names.push(item);
+            } else {
+                others += 1;
+            }
+        }
+        names.sort();
+        if others > 0 && !names.is_empty() {
+            mailroom.notes.push(format!(
+                "{others} other {} in {path:?} passed over",
+                if others == 1 { "item" } else { "items" }
+            ));
         }
     }
-    names.sort();
     if names.is_empty() {
         return Err(SeriesError::NoPatch {
             place: format!("the folder {path:?}"),
             why: "it has no file that ends with .patch, .diff, .mbox, .mbx or .eml".to_owned(),
         });
-    }
-    if others > 0 {
-        mailroom.notes.push(format!(
-            "{others} files and folders in {path:?} are no patches by their names: passed over"
-        ));
     }
     let mut letters = Vec::new();
     for name in names {
@@ -78,24 +142,14 @@ fn folder(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<(String, Vec<Lette
     Ok((stem(path), letters))
 }
 
-/// The letters of a file, of which at least one is a patch.
+/// The letters of a file.
 fn file(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<Vec<Letter>, SeriesError> {
-    let fault = |source| SeriesError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let size = fs::metadata(path).map_err(fault)?.len();
-    if size > LARGEST {
-        return Err(none(
-            path,
-            &format!(
-                "it has {} MiB, and at most {} are read",
-                size >> 20,
-                LARGEST >> 20
-            ),
-        ));
-    }
-    let bytes = fs::read(path).map_err(fault)?;
+    let bytes = File::open(path)
+        .and_then(limited)
+        .map_err(|source| SeriesError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
     read(path, bytes, mailroom)
 }
 
@@ -114,12 +168,23 @@ fn read(
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(none(path, "it is empty"));
     }
-    if bytes.contains(&0) {
-        return Err(none(path, "it is no text: it has NUL bytes"));
+    if bytes.len() as u64 > LARGEST {
+        let most = LARGEST >> 20;
+        return Err(none(
+            path,
+            &format!("it has more than {most} MiB, which no series has"),
+        ));
+    }
+    if let Some(why) = no_text(&bytes) {
+        return Err(none(path, &why));
     }
     if !is_mail(&bytes) {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         let letter = Letter::plain(path.to_owned(), bytes);
-        check(&letter)?;
+        if check(&letter)? == 0 {
+            return Err(none(path, &letter::why_no_plain_diff(&text)));
+        }
+        letter::one_mail(&text).map_err(|why| none(path, &why))?;
         return Ok(vec![letter]);
     }
     let letters = mailroom.open(path, &bytes)?;
@@ -129,32 +194,37 @@ fn read(
     Ok(letters)
 }
 
-/// Refuses a patch whose diffs cannot be read.
-fn check(letter: &Letter) -> Result<(), SeriesError> {
-    let Content::Patch(_) = letter.content else {
-        return Ok(());
-    };
-    let Some(patch): Option<Patch> = letter.clone().into_patch(Direction::Apply) else {
-        return Ok(());
-    };
-    if text::changes(&patch)?.is_empty() {
-        if let Some(why) = lost_line_breaks(&String::from_utf8_lossy(&patch.bytes)) {
-            return Err(SeriesError::Mail {
-                mail: letter.to_string(),
-                why,
-            });
+/// Why bytes are no text.
+fn no_text(bytes: &[u8]) -> Option<String> {
+    for (magic, what) in [
+        (&b"\x1f\x8b"[..], "gzip"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"BZh", "bzip2"),
+        (b"PK\x03\x04", "zip"),
+    ] {
+        if bytes.starts_with(magic) {
+            return Some(format!("it is compressed ({what}): unpack it first"));
         }
-        return Err(PatchError::NoDiff {
-            patch: patch.label(),
-            why: "neither `diff --git` nor `---` and `+++` lines with hunks are in it",
-        }
-        .into());
     }
-    Ok(())
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Some("it is UTF-16, as some shells' `>` writes it: save it as UTF-8".to_owned());
+    }
+    let nul = bytes.iter().position(|byte| *byte == 0)?;
+    let line = 1 + bytes[..nul].iter().filter(|byte| **byte == b'\n').count();
+    Some(format!("it is no text: line {line} has a NUL byte"))
+}
+
+/// Refuses a patch whose diffs cannot be read. How many files they change.
+fn check(letter: &Letter) -> Result<usize, SeriesError> {
+    match letter.clone().into_patch(Direction::Apply) {
+        Some(patch) => Ok(patch::check(&patch)?),
+        None => Ok(0),
+    }
 }
 
 /// Whether a file holds mails: it begins with an mbox's separator or with headers.
-fn is_mail(bytes: &[u8]) -> bool {
+pub(super) fn is_mail(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(64 * 1024)]);
     let mut lines = text
         .lines()

@@ -16,6 +16,7 @@ mod images;
 mod interruptions;
 mod packages;
 mod patches;
+mod ranges;
 mod series;
 mod shipped;
 mod words;

@@ -7,7 +7,7 @@ use numalab_kernels::KernelError;
 use numalab_kernels::patch::PatchError;
 use numalab_kernels::wanted::{Direction, Wanted};
 
-use crate::bench::{Bench, Listener, change, compiled, fixture};
+use crate::bench::{Bench, Listener, change, compiled, copy_folder, fixture};
 
 #[track_caller]
 fn refused(bench: &Bench, wanted: &Wanted) -> String {
@@ -108,6 +108,9 @@ fn a_patch_that_is_there_already_is_told_as_such() {
         "the patch \"some.patch\" cannot be applied: second.c, hunk 1 (@@ -4,3 +4,3 @@), does not \
          match this source; it is already there (taking it back would work)"
     );
+    let crlf = change().replace('\n', "\r\n");
+    let said = refused(&bench, &bench.patched(&crlf, Direction::Apply));
+    assert!(said.contains("it is already there"), "{said}");
 }
 
 #[test]
@@ -311,10 +314,102 @@ fn a_cut_off_patch_is_told_with_its_line() {
         .ensure(&bench.patched(cut.trim_end_matches(|c| c != '\n'), Direction::Apply))
         .unwrap_err();
     assert!(
-        matches!(
-            &error,
-            KernelError::Patch(PatchError::Malformed { line: 4, .. })
-        ),
+        matches!(&error, KernelError::Patch(PatchError::Malformed { .. })),
         "{error:?}"
+    );
+    assert_eq!(
+        error.to_string(),
+        "the patch \"some.patch\" is malformed at line 4 (b/second.c, hunk 1): its last hunk is cut \
+         off"
+    );
+}
+
+#[test]
+fn a_patch_that_fits_another_source_or_names_its_base_says_so() {
+    let bench = Bench::new();
+    let other = bench.path().join("catalog/other");
+    copy_folder(&fixture(), &other);
+    let text = fs::read_to_string(other.join("second.c")).unwrap();
+    fs::write(other.join("second.c"), text.replace("+ 1", "+ 7")).unwrap();
+    bench.define(
+        "other",
+        "summary: x\nsource: {directory: other}\nset: {CONFIG_SMALL: y}\n",
+    );
+    bench.ensure(&bench.wanted("other")).unwrap();
+    let base = "0123456789abcdef0123456789abcdef01234567";
+    let mail = |from: &str| {
+        format!(
+            "From: A <a@b>\nSubject: [PATCH 2/3] two: for another\n\n---\n{}\nbase-commit: {base}\n",
+            change().replace("value + 1", from)
+        )
+    };
+    bench.write("x.mbox", &mail("value + 7"));
+    let said = refused(&bench, &bench.wanted("small+x.mbox"));
+    let (start, rest) = said.split_once(" (patch 2/3, ").unwrap();
+    assert!(start.ends_with("x.mbox\""), "{said}");
+    let (what, fits) = rest
+        .split_once("of the other sources in the cache")
+        .unwrap();
+    assert_eq!(
+        what,
+        format!(
+            "\"two: for another\") cannot be applied: second.c, hunk 1 (@@ -4,3 +4,3 @@), does not \
+             match this source; it may be meant for another version; it was made on commit {base}; "
+        )
+    );
+    assert!(
+        fits.starts_with(" it fits Linux 6.12.0-small (dir-other-"),
+        "{said}"
+    );
+    bench.write("x.mbox", &mail("value + 8"));
+    let said = refused(&bench, &bench.wanted("small+x.mbox"));
+    assert!(
+        said.ends_with("it fits no other source in the cache either"),
+        "{said}"
+    );
+}
+
+#[test]
+fn white_space_that_a_mail_program_changed_is_told() {
+    let bench = Bench::new();
+    let text = change().replace('\t', "        ");
+    let said = refused(&bench, &bench.patched(&text, Direction::Apply));
+    assert!(said.contains("; only white space differs"), "{said}");
+}
+
+#[test]
+fn a_series_is_applied_part_after_part_and_taken_back_from_its_end() {
+    let bench = Bench::new();
+    let second = change()
+        .replace("+ 2;", "+ 3;")
+        .replace("-\treturn value + 1;", "-\treturn value + 2;");
+    let part = |number: &str, diff: &str| {
+        format!(
+            "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\nFrom: A <a@b>\n\
+             Subject: [PATCH {number}] x\n\n---\n{diff}-- \n2.43\n\n"
+        )
+    };
+    bench.write(
+        "two.mbox",
+        &(part("2/2", &second) + &part("1/2", &change())),
+    );
+    let listener = Listener::default();
+    let wanted = bench.wanted("small+two.mbox");
+    let kernel = bench.ensure_told(&wanted, &listener).unwrap();
+    assert_eq!(kernel.name, "small+two");
+    let told = listener.text();
+    assert!(
+        told.contains("note: the patches are not in the order"),
+        "{told}"
+    );
+    let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
+    assert!(copy.contains("value + 3"), "{copy}");
+    // The same series on top, taken back, is the base.
+    let back = bench
+        .ensure(&bench.wanted("small+two.mbox+revert:two.mbox"))
+        .unwrap();
+    assert_eq!(
+        back.image_digest,
+        bench.ensure(&bench.wanted("small")).unwrap().image_digest
     );
 }

@@ -95,6 +95,12 @@ fn patches_come_after_a_plus_and_an_existing_file_wins() {
         patches("small+revert:a.patch+revert:deep/c.patch+a+b.patch"),
         "Revert c.patch, Revert a.patch, Apply a+b.patch"
     );
+    assert_eq!(
+        patches("small+deep+a.patch"),
+        "Apply c.patch, Apply a.patch"
+    );
+    // Only the form of a range is looked at before its repository is.
+    assert!(fails(&bench, "small+v1..v2").contains("is no git repository"));
     let reverted = resolve(&bench, "small+revert:a.patch").unwrap();
     assert_eq!(reverted.name, "small+revert-a");
     assert_eq!(resolve(&bench, &reverted.word).unwrap(), reverted);
