@@ -1,16 +1,19 @@
 //! Carrying out a comparison: both kernels, all scenarios, all seeds.
 
+use std::time::Duration;
+
 use camino::Utf8PathBuf;
 use numalab_kernels::{Class, Wanted};
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::{self, LeftOut};
 use crate::compare::{Side, Word, exit_code, word};
 use crate::folder::RunFolder;
 use crate::lab::{BootKernel, Lab, LabError, Limits};
 use crate::pool;
 use crate::report::{Compared, ComparisonReport, KernelId, Overall, RunReport, SCHEMA, text};
 use crate::run::{self, Stand};
-use crate::scenario::Scenario;
+use crate::scenario::{DoesNotApply, Scenario};
 use crate::ui::Ui;
 
 /// Both kernels.
@@ -35,6 +38,8 @@ pub struct Request<'a> {
     pub append: &'a [String],
     /// Guests at a time.
     pub jobs: Option<usize>,
+    /// Seconds that the guests may take; all scenarios are run unless it is given.
+    pub budget: Option<u64>,
 }
 
 impl Sides {
@@ -83,9 +88,12 @@ pub async fn run(
 ) -> Result<(ComparisonReport, Utf8PathBuf), LabError> {
     let stand = stand.ready(&sides.base.id, ui, cancel).await?;
     let overall = overall(sides);
+    let mut left_out = Vec::new();
     let scenarios = match (&overall, &sides.patched) {
         (None, Ok(patched)) => {
-            scenarios(&stand, &sides.base.id, &patched.id, request, ui, cancel).await?
+            let (base, patched) = (&sides.base.id, &patched.id);
+            let afforded = afforded(&stand, base, patched, request, &mut left_out, ui)?;
+            scenarios(&stand, base, patched, &afforded, request, ui, cancel).await?
         }
         _ => Vec::new(),
     };
@@ -106,6 +114,8 @@ pub async fn run(
         qemu: stand.qemu_version(),
         image: stand.image_digest().to_owned(),
         repeat,
+        left_out,
+        time: stand.split(),
         exit_code,
     };
     let name = format!("compare-{}-{}", report.base.name, report.patched_name);
@@ -131,42 +141,73 @@ fn overall(sides: &Sides) -> Option<Overall> {
     }
 }
 
+/// The scenarios that the budget allows.
+fn afforded<'a>(
+    stand: &Stand,
+    base: &'a KernelId,
+    patched: &'a KernelId,
+    request: &Request<'a>,
+    left_out: &mut Vec<LeftOut>,
+    ui: &Ui,
+) -> Result<Vec<&'a Scenario>, LabError> {
+    let Some(seconds) = request.budget else {
+        return Ok(request.scenarios.iter().collect());
+    };
+    let budget = Duration::from_secs(seconds);
+    let choice = budget::choose(stand, request.scenarios, budget, |scenario| {
+        runs(scenario, base, patched, request)
+    })?;
+    ui.say(&choice.told(budget));
+    *left_out = choice.left_out;
+    let chosen = choice.chosen.into_iter();
+    Ok(chosen.map(|index| &request.scenarios[index]).collect())
+}
+
+/// That the scenario does not apply to one of these kernels.
+fn excluded(scenario: &Scenario, kernels: [&KernelId; 2]) -> Option<DoesNotApply> {
+    let mut kernels = kernels.into_iter();
+    kernels.find_map(|kernel| scenario.does_not_apply(&kernel.release))
+}
+
+/// One scenario's runs: the base's, one for each seed, then the patched kernel's.
+fn runs<'a>(
+    scenario: &'a Scenario,
+    base: &'a KernelId,
+    patched: &'a KernelId,
+    request: &Request<'_>,
+) -> Result<Vec<run::Request<'a>>, LabError> {
+    let mut requests = Vec::new();
+    if excluded(scenario, [base, patched]).is_some() {
+        return Ok(requests);
+    }
+    for kernel in [base, patched] {
+        for seed in request.seeds {
+            let (shift, append) = (request.shift, request.append);
+            requests.push(run::Request::new(scenario, kernel, *seed, shift, append)?);
+        }
+    }
+    Ok(requests)
+}
+
 async fn scenarios(
     stand: &Stand,
     base: &KernelId,
     patched: &KernelId,
+    afforded: &[&Scenario],
     request: &Request<'_>,
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<Vec<Compared>, LabError> {
     let mut requests = Vec::new();
-    let excluded = |scenario: &Scenario| {
-        [base, patched]
-            .into_iter()
-            .find_map(|kernel| scenario.does_not_apply(&kernel.release))
-    };
-    for scenario in request.scenarios {
-        if excluded(scenario).is_some() {
-            continue;
-        }
-        for kernel in [base, patched] {
-            for seed in request.seeds {
-                requests.push(run::Request::new(
-                    scenario,
-                    kernel,
-                    *seed,
-                    request.shift,
-                    request.append,
-                )?);
-            }
-        }
+    for scenario in afforded {
+        requests.extend(runs(scenario, base, patched, request)?);
     }
     let mut reports = pool::run(stand, &requests, request.jobs, ui, cancel)
         .await?
         .into_iter();
     let mut take = || -> Vec<RunReport> { reports.by_ref().take(request.seeds.len()).collect() };
-    let compared = request.scenarios.iter().map(|scenario| {
-        if let Some(excluded) = excluded(scenario) {
+    let compared = afforded.iter().map(|scenario| {
+        if let Some(excluded) = excluded(scenario, [base, patched]) {
             return Compared {
                 scenario: scenario.name.clone(),
                 word: Word::DoesNotApply,

@@ -79,6 +79,14 @@ pub enum LabError {
         /// The path.
         path: std::path::PathBuf,
     },
+    /// A budget that is too small for anything.
+    #[error("no scenario fits into {} s; the shortest is {shortest}", budget.as_secs())]
+    Budget {
+        /// The budget.
+        budget: std::time::Duration,
+        /// The scenario that takes least, with its expected time.
+        shortest: String,
+    },
     /// A base without a kernel.
     #[error("NUMALAB_BASE is set and NUMALAB_KERNEL is not: which kernel is to be compared?")]
     BaseAlone,

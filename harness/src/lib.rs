@@ -24,6 +24,8 @@ pub mod seats;
 
 pub mod durations;
 
+pub mod budget;
+
 pub mod spent;
 
 pub mod pool;

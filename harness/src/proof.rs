@@ -93,6 +93,12 @@ impl Proofs {
         }
     }
 
+    /// Whether there is a result that may be taken, as far as its name tells.
+    pub(crate) fn remembers(&self, key: Digest) -> bool {
+        let entry = self.cache.entry(Part::Proofs, &key.to_string());
+        matches!(self.memory, Memory::All(_)) && entry.exists()
+    }
+
     /// Whether a result may stand for the run that is wanted now.
     pub(crate) fn takes(&self, proof: &Proof, title: &str, ui: &Ui) -> bool {
         match &self.memory {

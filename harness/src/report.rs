@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
+use crate::budget::LeftOut;
 use crate::compare::Word;
+use crate::spent::Split;
 use crate::verdict::Judgement;
 
 /// The version of `report.json`.
@@ -164,6 +166,24 @@ pub struct Times {
     pub guest_steps_ms: u64,
 }
 
+/// What a command that runs scenarios on one kernel gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunsReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The kernel.
+    pub kernel: KernelId,
+    /// The runs.
+    pub runs: Vec<RunReport>,
+    /// Scenarios that a budget left out: nothing is said of them.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+    /// How the time was spent.
+    pub time: Split,
+    /// The exit code.
+    pub exit_code: u8,
+}
+
 /// What a comparison of two kernels gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ComparisonReport {
@@ -192,6 +212,12 @@ pub struct ComparisonReport {
     pub image: String,
     /// The command that repeats the comparison.
     pub repeat: String,
+    /// Scenarios that a budget left out: nothing is said of them.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+    /// How the time was spent.
+    #[serde(default)]
+    pub time: Split,
     /// The exit code.
     pub exit_code: u8,
 }

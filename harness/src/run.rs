@@ -274,7 +274,7 @@ impl Stand {
         )?;
         let verdict = report.judgement.verdict;
         let remembered = match &report.remembered {
-            Some(remembered) => format!(" (remembered, proved {})", remembered.at),
+            Some(remembered) => format!(" (remembered, proved {})", text::moment(&remembered.at)),
             None => String::new(),
         };
         ui.say(&format!("{verdict:12} {title}{remembered}"));

@@ -169,6 +169,7 @@ async fn not_run(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
         shift: None,
         append: &[],
         jobs: Some(1),
+        budget: None,
     };
     let (report, folder) =
         comparison::run(lab, checked, &sides, &request, String::new(), &ui, cancel).await?;
@@ -222,6 +223,7 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         append: &[],
         // The test runner already runs as many guests as fit.
         jobs: Some(1),
+        budget: None,
     };
     let repeat = format!("numalab compare {BASE} {word} {}", case.scenarios.join(" "));
     let (report, folder) =

@@ -66,6 +66,7 @@ async fn said(
         append: &[],
         // The test runner already runs as many guests as fit.
         jobs: Some(1),
+        budget: None,
     };
     let scenario = &bench.scenarios[index].name;
     let repeat = format!("numalab compare {} {} {scenario}", own.base, own.kernel);

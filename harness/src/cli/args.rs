@@ -137,6 +137,10 @@ pub(super) struct Platform {
     /// use one cache share the processors and the memory.
     #[arg(long, short, value_parser = jobs)]
     pub(super) jobs: Option<usize>,
+    /// Runs only the scenarios that tell most within so many seconds, by how long they took
+    /// before; building is not counted. What is left out is named, and not judged.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) budget: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -3,11 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use bytesize::ByteSize;
-use numalab_kernels::cache::{Entry, Prune};
+use numalab_kernels::cache::{Entry, Part, Prune};
 
 use super::args::CacheCommand;
 use super::{Failure, print};
 use crate::lab::Lab;
+
+/// Parts whose entries are many and small: they are counted, and named in JSON alone.
+const MANY: [Part; 2] = [Part::Proofs, Part::Durations];
 
 pub(super) fn cache(command: Option<&CacheCommand>, json: bool) -> Result<u8, Failure> {
     let lab = Lab::open()?;
@@ -23,8 +26,20 @@ pub(super) fn cache(command: Option<&CacheCommand>, json: bool) -> Result<u8, Fa
             }
             let total: u64 = entries.iter().map(|entry| entry.bytes).sum();
             let mut text = format!("{}\n", lab.cache.root().display());
-            for entry in &entries {
+            let (many, few): (Vec<&Entry>, Vec<&Entry>) =
+                entries.iter().partition(|entry| MANY.contains(&entry.part));
+            for entry in few {
                 text.push_str(&line(entry));
+            }
+            for part in MANY {
+                let of_part = many.iter().filter(|entry| entry.part == part);
+                let (count, bytes) = of_part.fold((0_u64, 0_u64), |(count, bytes), entry| {
+                    (count + 1, bytes + entry.bytes)
+                });
+                if count > 0 {
+                    let bytes = ByteSize(bytes);
+                    text.push_str(&format!("  {part:9} {count} entries  {bytes}\n"));
+                }
             }
             text.push_str(&format!("{} entries, {}\n", entries.len(), ByteSize(total)));
             print(&text)

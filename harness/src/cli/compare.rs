@@ -32,6 +32,7 @@ pub(super) async fn compare(
         shift: args.platform.shift,
         append: &args.platform.append,
         jobs: args.platform.jobs,
+        budget: args.platform.budget,
     };
     let repeat = repeat(args);
     let (report, folder) =
@@ -42,6 +43,7 @@ pub(super) async fn compare(
         print(&text::comparison(&report))?;
         print(&format!("report: {folder}\n"))?;
     }
+    ui.say(&format!("time: {}", report.time));
     Ok(report.exit_code)
 }
 

@@ -1,14 +1,17 @@
 //! `numalab run`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::args::{ModeName, RunArgs};
 use super::{BAD, Failure, GOOD, INCONCLUSIVE, print};
-use crate::lab::{Lab, Limits};
+use crate::budget;
+use crate::folder::RunFolder;
+use crate::lab::{Lab, LabError, Limits};
 use crate::pool;
-use crate::report::{RunReport, text};
+use crate::report::{RunReport, RunsReport, SCHEMA, text};
 use crate::run::Request;
 use crate::ui::{self, Ui};
 use crate::verdict::Verdict;
@@ -21,7 +24,7 @@ pub(super) async fn run(
 ) -> Result<u8, Failure> {
     let lab = Lab::open()?;
     // What the user wrote is checked before anything long begins.
-    let scenarios = lab.project.scenarios(&args.scenarios)?;
+    let mut scenarios = lab.project.scenarios(&args.scenarios)?;
     let wanted = lab.wanted(&args.kernel)?;
     let live = args.platform.mode == ModeName::Live;
     let stand = args.platform.check(&lab)?;
@@ -35,31 +38,62 @@ pub(super) async fn run(
     )?;
     let stand = stand.ready(&kernel.id, ui, cancel).await?;
 
-    let repeat = args.repeat.unwrap_or(if live { 3 } else { 1 });
-    let mut requests = Vec::new();
     let mut excluded = Vec::new();
-    for scenario in &scenarios {
-        if let Some(reason) = scenario.does_not_apply(&kernel.id.release) {
-            excluded.push(reason);
-            continue;
-        }
-        for seed in super::seeds(args.seed, repeat)? {
-            let platform = &args.platform;
-            requests.push(Request::new(
-                scenario,
-                &kernel.id,
-                seed,
-                platform.shift,
-                &platform.append,
-            )?);
-        }
+    scenarios.retain(|scenario| {
+        let reason = scenario.does_not_apply(&kernel.id.release);
+        let applies = reason.is_none();
+        excluded.extend(reason);
+        applies
+    });
+    let repeat = args.repeat.unwrap_or(if live { 3 } else { 1 });
+    let platform = &args.platform;
+    let seeds = super::seeds(args.seed, repeat)?;
+    let runs = |scenario| -> Result<Vec<Request<'_>>, LabError> {
+        let (shift, append) = (platform.shift, &platform.append);
+        let run = |seed| Request::new(scenario, &kernel.id, seed, shift, append);
+        seeds.clone().map(run).collect()
+    };
+    let (mut chosen, mut left_out) = ((0..scenarios.len()).collect(), Vec::new());
+    if let Some(seconds) = platform.budget.filter(|_| !scenarios.is_empty()) {
+        let budget = Duration::from_secs(seconds);
+        let choice = budget::choose(&stand, &scenarios, budget, runs)?;
+        ui.say(&choice.told(budget));
+        (chosen, left_out) = (choice.chosen, choice.left_out);
     }
-    let jobs = args.platform.jobs;
-    let reports = pool::run(&stand, &requests, jobs, ui, cancel).await?;
+    let mut requests = Vec::new();
+    for index in chosen {
+        requests.extend(runs(&scenarios[index])?);
+    }
+    let reports = pool::run(&stand, &requests, platform.jobs, ui, cancel).await?;
+    let report = RunsReport {
+        schema: SCHEMA,
+        exit_code: exit_code(&reports),
+        kernel: kernel.id.clone(),
+        runs: reports,
+        left_out,
+        time: stand.split(),
+    };
+    let text = format!(
+        "{}{}",
+        text::runs(&report.runs),
+        text::left_out(&report.left_out)
+    );
+    let mut kept = None;
+    // One alone has said it all in its own folder.
+    if report.runs.len() > 1 {
+        let name = format!("run-{}", report.kernel.name);
+        let folder = RunFolder::create(&lab.project.runs(), &name)?;
+        folder.write_json("report.json", &report)?;
+        folder.write("report.txt", text.as_bytes())?;
+        kept = Some(folder.path().to_owned());
+    }
     if json {
-        print(&format!("{}\n", super::json(&reports)?))?;
+        print(&format!("{}\n", super::json(&report)?))?;
     } else {
-        print(&text::runs(&reports))?;
+        print(&text)?;
+        if let Some(folder) = kept {
+            print(&format!("report: {folder}\n"))?;
+        }
     }
     for reason in &excluded {
         if json {
@@ -69,7 +103,8 @@ pub(super) async fn run(
             print(&format!("{reason}\n"))?;
         }
     }
-    Ok(exit_code(&reports))
+    ui.say(&format!("time: {}", report.time));
+    Ok(report.exit_code)
 }
 
 /// A scenario's repetitions must agree; one that fails for certain wins over one that gives

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{Compared, ComparisonReport, Promise, Remembered, RunReport, short};
+use crate::budget::LeftOut;
 use crate::compare::Word;
 use crate::machine::escape::escape;
 use crate::verdict::{Checked, Verdict};
@@ -105,6 +106,22 @@ pub fn runs(reports: &[RunReport]) -> String {
     text
 }
 
+/// A time without its fractions of a second, which nobody needs to read.
+pub(crate) fn moment(time: &str) -> String {
+    match time.split_once('.') {
+        Some((whole, _)) => format!("{whole}Z"),
+        None => time.to_owned(),
+    }
+}
+
+/// The scenarios that a budget left out, a line each; empty if there are none.
+pub fn left_out(left_out: &[LeftOut]) -> String {
+    let lines = left_out.iter();
+    lines
+        .map(|left| format!("left out by the budget, and not judged: {left}\n"))
+        .collect()
+}
+
 /// How many results are remembered, and how those held that were proved again; empty if
 /// there is nothing to say.
 pub fn remembered<'a>(reports: impl IntoIterator<Item = &'a RunReport> + Clone) -> String {
@@ -117,8 +134,9 @@ pub fn remembered<'a>(reports: impl IntoIterator<Item = &'a RunReport> + Clone) 
     if let Some(first) = proved.iter().min() {
         let _ = writeln!(
             text,
-            "remembered: {} of {all} results, from runs of the same inputs since {first}; --fresh runs them again",
-            proved.len()
+            "remembered: {} of {all} results, from runs of the same inputs since {}; --fresh runs them again",
+            proved.len(),
+            moment(first)
         );
     }
     let promises = reports.into_iter().filter_map(|run| run.promise.as_ref());
@@ -163,7 +181,7 @@ pub fn details(report: &RunReport) -> String {
         }
     }
     if let Some(Remembered { at, folder, .. }) = &report.remembered {
-        let _ = writeln!(text, "  remembered: proved {at}, in {folder}");
+        let _ = writeln!(text, "  remembered: proved {}, in {folder}", moment(at));
     }
     let _ = writeln!(text, "  everything: {}", report.folder);
     let _ = writeln!(text, "  repeat: {}", report.repeat());
@@ -241,6 +259,7 @@ pub fn comparison(report: &ComparisonReport) -> String {
     let runs = report.scenarios.iter();
     let runs = runs.flat_map(|compared| compared.base.iter().chain(&compared.patched));
     text.push_str(&remembered(runs));
+    text.push_str(&left_out(&report.left_out));
     if report.mode == "exact" {
         let _ = writeln!(text, "{LIMITS}");
     }

@@ -90,6 +90,15 @@ impl Stand {
         Some(self.subject(request, platform, &pages).key())
     }
 
+    /// Whether a run's result is remembered, by its name alone.
+    pub fn is_remembered(&self, request: &Request<'_>) -> bool {
+        let proofs = self.checked.proofs.as_ref();
+        let key = self.proof_of(request);
+        proofs
+            .zip(key)
+            .is_some_and(|(proofs, key)| proofs.remembers(key))
+    }
+
     /// A name for the guest that a run is restored from, if it is.
     pub(crate) fn boot_of(&self, request: &Request<'_>) -> Option<Digest> {
         self.checked.snapshots.as_ref()?;

@@ -389,3 +389,45 @@ fn two_processes_that_want_the_same_run_it_once() {
     assert_eq!(proved.count(), 1, "{lives:?}");
     assert_eq!(bench.proofs().len(), 1);
 }
+
+#[test]
+fn a_budget_runs_what_fits_and_names_the_rest() {
+    let bench = Bench::new();
+    let long = fs::read_to_string(bench.folder.path().join("own/mine.yaml")).unwrap();
+    let long = long.replace("for: 1ms", "for: 60s");
+    bench.write("own/long.yaml", long.as_bytes());
+    let run = |arguments: &[&str]| {
+        let _ = fs::remove_dir_all(bench.folder.path().join("runs"));
+        let mut command = bench.command(&["--json", "own/long.yaml"]);
+        let output = command.args(arguments).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output, report)
+    };
+    let (output, report) = run(&["--budget", "5"]);
+    assert_eq!(output.status.code(), Some(0), "{report:#}");
+    assert_eq!(report["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(report["left_out"][0]["scenario"], "own/long");
+    assert_eq!(report["left_out"][0]["basis"], "guessed");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("budget 5 s: 1 of 2 scenarios"), "{said}");
+    assert!(said.contains("not judged: own/long (18."), "{said}");
+    let time = &report["time"];
+    let parts = ["build_ms", "guests_ms", "boot_ms", "overhead_ms"];
+    let sum: u64 = parts.iter().map(|part| time[part].as_u64().unwrap()).sum();
+    let total = time["total_ms"].as_u64().unwrap();
+    assert!(sum <= total && sum + 5 > total, "{time:#}");
+    assert!(time["guests_ms"].as_u64().unwrap() > 0, "{time:#}");
+
+    // Now it is known that it takes no 18 seconds; and what is remembered takes none.
+    bench.run(&["own/long.yaml"], 0);
+    let (_, report) = run(&["--budget", "1"]);
+    assert_eq!(report["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(report["time"]["guests_ms"], 0);
+    // Nothing fits: no answer, and the shortest is named.
+    bench.write("own/mine.yaml", long.replace("60s", "61s").as_bytes());
+    bench.write("own/long.yaml", long.replace("60s", "62s").as_bytes());
+    let (output, report) = run(&["--budget", "5"]);
+    assert_eq!(output.status.code(), Some(3));
+    let error = report["error"].as_str().unwrap();
+    assert!(error.contains("the shortest is own/mine (19."), "{error}");
+}
