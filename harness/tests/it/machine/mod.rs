@@ -1,6 +1,7 @@
 //! Guests, with a QEMU that misbehaves and with the real one.
 
 mod fake;
+mod killed;
 mod kvm;
 mod proofs;
 mod saved;

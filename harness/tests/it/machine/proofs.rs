@@ -60,14 +60,14 @@ fn good_end() -> Record {
 
 const CLEAN: &str = "[    0.000001] Linux\n";
 
-struct Bench {
-    folder: tempfile::TempDir,
+pub(super) struct Bench {
+    pub(super) folder: tempfile::TempDir,
 }
 
 impl Bench {
     /// A QEMU that counts its starts, but for those of guests that are booted to be saved,
     /// and that boots the file `other` in place of the kernel while there is one.
-    fn new() -> Bench {
+    pub(super) fn new() -> Bench {
         let bench = Bench {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -88,7 +88,7 @@ impl Bench {
         bench
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) {
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) {
         fs::write(self.folder.path().join(name), bytes).unwrap();
     }
 
@@ -103,14 +103,14 @@ impl Bench {
     }
 
     /// Starts since the last time.
-    fn starts(&self) -> usize {
+    pub(super) fn starts(&self) -> usize {
         let path = self.folder.path().join("starts");
         let text = fs::read_to_string(&path).unwrap_or_default();
         let _ = fs::remove_file(path);
         text.lines().count()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let folder = self.folder.path();
         let mut command = Command::cargo_bin("numalab").unwrap();
         command
@@ -126,20 +126,20 @@ impl Bench {
     }
 
     /// Runs the scenario; what was printed, and the report.
-    fn run(&self, arguments: &[&str], code: i32) -> (assert_cmd::assert::Assert, Value) {
+    pub(super) fn run(&self, arguments: &[&str], code: i32) -> (assert_cmd::assert::Assert, Value) {
         let _ = fs::remove_dir_all(self.folder.path().join("runs"));
         let done = self.command(arguments).assert().code(code);
         (done, self.report())
     }
 
-    fn report(&self) -> Value {
+    pub(super) fn report(&self) -> Value {
         let mut runs = fs::read_dir(self.folder.path().join("runs")).unwrap();
         let folder = runs.next().unwrap().unwrap().path();
         serde_json::from_slice(&fs::read(folder.join("report.json")).unwrap()).unwrap()
     }
 
     /// Names of what is remembered, without what is cleaned up later.
-    fn proofs(&self) -> Vec<PathBuf> {
+    pub(super) fn proofs(&self) -> Vec<PathBuf> {
         let list = fs::read_dir(self.folder.path().join("cache/proofs")).unwrap();
         let mut paths: Vec<PathBuf> = list.map(|item| item.unwrap().path()).collect();
         paths.sort();
