@@ -279,3 +279,54 @@ fn a_range_on_a_commit_is_of_its_repository() {
     // The word of it means the same from elsewhere.
     assert_eq!(bench.wanted(&wanted.word).origin, wanted.origin);
 }
+
+#[test]
+fn what_git_makes_of_a_range_for_mail_is_the_same_series() {
+    let forge = Forge::new();
+    let here = forge.repository();
+    let hunks = |series: &Series| -> Vec<String> {
+        let text = |patch: &numalab_kernels::wanted::Patch| {
+            let text = String::from_utf8(patch.bytes.clone()).unwrap();
+            let hunk = text.split("@@ -1 +1 @@\n").nth(1).unwrap();
+            hunk.lines().take(2).collect::<Vec<_>>().join("|")
+        };
+        series.patches.iter().map(text).collect()
+    };
+    let expected = forge.try_read("HEAD~2..HEAD", &here).unwrap();
+    assert_eq!(hunks(&expected), ["-2|+3", "-3|+4"]);
+    let base = git(&here, &["rev-parse", "HEAD~2"]);
+    let cases: [&[&str]; 9] = [
+        &[],
+        &["--attach"],
+        &["--inline"],
+        &["--cover-letter"],
+        &[
+            "--rfc",
+            "-v3",
+            "--cover-letter",
+            "--range-diff=HEAD~3..HEAD~1",
+        ],
+        &["-v2", "--cover-letter", "--interdiff=HEAD~1"],
+        &["--base=HEAD~2", "--zero-commit", "--no-signature"],
+        &["--binary", "--full-index", "--no-stat", "-U0"],
+        &[
+            "--subject-prefix=RFC net-next",
+            "--thread",
+            "--add-header=X-A: b",
+        ],
+    ];
+    for options in cases {
+        let mut words = vec!["format-patch", "--stdout"];
+        words.extend(options);
+        words.push("HEAD~2");
+        let mails = git(&here, &words);
+        fs::write(here.join("x.mbox"), mails + "\n").unwrap();
+        let series = forge
+            .try_read("x.mbox", &here)
+            .unwrap_or_else(|error| panic!("{options:?}: {error}"));
+        assert_eq!(subjects(&series), subjects(&expected), "{options:?}");
+        assert_eq!(hunks(&series), hunks(&expected), "{options:?}");
+        let says = options.contains(&"--base=HEAD~2").then(|| base.clone());
+        assert_eq!(series.base_commit, says, "{options:?}");
+    }
+}
