@@ -14,10 +14,11 @@ use crate::error::KernelError;
 use crate::image;
 use crate::series;
 use crate::source::repository::Repository;
+use crate::source::{tarball, url};
 use crate::spelling;
 use crate::wanted::{Direction, Fragment, Origin, Patch, Recipe, Source, Wanted, file_name};
 
-/// The kernel whose configuration a plain source directory is built with.
+/// The kernel whose configuration a source without a definition is built with.
 pub const CONFIG_OF_DIRECTORIES: &str = "linux-6.12";
 
 /// What stands before a patch that is to be taken back.
@@ -53,6 +54,15 @@ pub enum WordError {
         known: String,
         /// The nearest one, as a sentence.
         hint: String,
+    },
+    /// An address without a digest.
+    #[error(
+        "{word:?} is an address, and lacks the digest of what is there: write \
+         ADDRESS#sha256=DIGITS, as sha256sum prints them"
+    )]
+    Digestless {
+        /// The word.
+        word: String,
     },
     /// A folder that holds no kernel source.
     #[error(
@@ -152,6 +162,7 @@ impl Catalog {
             let beginning = pieces[..count].join("+");
             let exists = !beginning.is_empty()
                 && (self.definitions.contains_key(&beginning)
+                    || url::of_word(&beginning).is_some()
                     || cwd.join(&beginning).exists()
                     || commit::exists(&beginning, cwd));
             exists.then_some((beginning, count))
@@ -159,6 +170,12 @@ impl Catalog {
         let Some((beginning, count)) = kernel else {
             if commit::of_word(word).is_some() {
                 return Err(commit::error(word, cwd));
+            }
+            if url::is_url(word) {
+                return Err(WordError::Digestless {
+                    word: word.to_owned(),
+                }
+                .into());
             }
             return Err(self.unknown(pieces[0], cwd).into());
         };
@@ -251,6 +268,13 @@ impl Catalog {
         if let Some(definition) = self.definitions.get(word) {
             return self.wanted(definition);
         }
+        if let Some(source) = url::of_word(word) {
+            let name = match &source {
+                Source::Url { url, .. } => url::file_name(url),
+                _ => word.to_owned(),
+            };
+            return self.plain(source, name, word.to_owned());
+        }
         let path = cwd.join(word);
         if let Some(rest) = commit::of_word(word)
             && !path.exists()
@@ -259,6 +283,14 @@ impl Catalog {
         }
         if path.is_dir() {
             return self.directory(&path);
+        }
+        if tarball::is_name(&path) {
+            let path = path.canonicalize().map_err(|source| WordError::Read {
+                path: path.clone(),
+                source,
+            })?;
+            let (name, word) = (file_name(&path), absolute(&path));
+            return self.plain(Source::Tarball(path), name, word);
         }
         if path
             .extension()
@@ -381,6 +413,13 @@ impl Catalog {
                     repository: found.path().to_owned(),
                     revision: commit.id,
                 }
+            }
+            Source::Tarball(path) => {
+                let path = beside(first, &path);
+                Source::Tarball(path.canonicalize().map_err(|error| {
+                    let shown = path.display();
+                    first.fault("tarball", format!("the tarball {shown}: {error}"))
+                })?)
             }
             source => source,
         };

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_yaml::Value;
 
-use crate::wanted::{Expected, Package, Source, SourceKeys};
+use crate::wanted::{Expected, Source, SourceKeys};
 
 /// A definition file, as written.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +135,7 @@ impl Definition {
             ));
         }
         let source = match parsed.source.map(Source::try_from) {
-            Some(Err(why)) => return Err(fault("source", why.to_owned())),
+            Some(Err(error)) => return Err(fault(&error.needle, error.message)),
             Some(Ok(source)) => Some(source),
             None => None,
         };
@@ -158,20 +158,6 @@ impl Definition {
                 ));
             }
         };
-        if let Start::Source(Source::Debian(Package { name, suite })) = &start {
-            if !is_package(name) {
-                return Err(fault(
-                    name,
-                    format!("{name:?} is no name of a Debian package, such as linux-source-6.12"),
-                ));
-            }
-            if let Some(suite) = suite.as_ref().filter(|suite| !is_package(suite)) {
-                return Err(fault(
-                    suite,
-                    format!("{suite:?} is no name of a Debian suite, such as trixie-backports"),
-                ));
-            }
-        }
         let mut set = BTreeMap::new();
         for (option, value) in parsed.set {
             if !is_option(&option) {
@@ -285,17 +271,6 @@ fn kind(value: &Value) -> &'static str {
         Value::Sequence(_) => "a list",
         Value::Mapping(_) | Value::Tagged(_) => "a map",
     }
-}
-
-/// Debian policy 5.6.1: lower-case letters, digits, `+`, `-`, `.`, and it begins with
-/// a letter or digit, so that it can be no option of apt. Suites' names are of the same
-/// letters.
-fn is_package(name: &str) -> bool {
-    name.len() >= 2
-        && name.starts_with(|letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit())
-        && name.chars().all(|letter| {
-            letter.is_ascii_lowercase() || letter.is_ascii_digit() || "+-.".contains(letter)
-        })
 }
 
 pub(crate) fn is_option(name: &str) -> bool {

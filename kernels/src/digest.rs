@@ -29,7 +29,11 @@ impl Digest {
 
     /// Digests a file's content, read in pieces.
     pub fn of_file(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        Self::of_reader(&mut File::open(path)?)
+    }
+
+    /// Digests what a reader gives until its end.
+    pub(crate) fn of_reader(file: &mut impl Read) -> io::Result<Self> {
         let mut digester = Digester::new();
         let mut piece = vec![0; 256 * 1024];
         loop {

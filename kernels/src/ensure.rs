@@ -46,6 +46,8 @@ pub struct BuildOptions {
     pub build_deadline: Duration,
     /// For fetching and unpacking a source.
     pub fetch_deadline: Duration,
+    /// For one silence of a server that something is fetched from.
+    pub stall_deadline: Duration,
     /// For waiting while another process has what is needed.
     pub wait_deadline: Duration,
 }
@@ -60,6 +62,7 @@ impl Default for BuildOptions {
             path: None,
             build_deadline: 90 * MINUTE,
             fetch_deadline: 30 * MINUTE,
+            stall_deadline: Duration::from_secs(30),
             wait_deadline: 120 * MINUTE,
         }
     }
@@ -119,6 +122,7 @@ impl Work<'_> {
             progress: self.progress,
             cancel: self.cancel,
             fetch_deadline: self.options.fetch_deadline,
+            stall_deadline: self.options.stall_deadline,
             wait_deadline: self.options.wait_deadline,
         };
         let (identity, opened) = getting.identify(&recipe.source)?;

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! word ─ catalog ─► Wanted ─ ensure ─► Kernel
-//!                    │  source: a Debian package, a directory, a commit
+//!                    │  source: a Debian package, a directory, a commit, a tarball, an address
 //!                    │  patch:  diffs, applied to the store's own copy in place
 //!                    │  config: fragments, each option of which is checked
 //!                    └  build:  out of tree, one object tree per source and config

@@ -6,6 +6,8 @@
 //! signal when this process dies, and it holds the lock of the entry that it writes
 //! into until its last child has ended. What tools print is not understood here.
 
+mod filter;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -17,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use filter::Filter;
 use rustix::process::{Pid, Signal};
 
 use crate::cache::{CacheError, EntryLock};

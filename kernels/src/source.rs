@@ -6,9 +6,13 @@
 pub mod repository;
 
 mod apt;
+mod archive;
 mod debian;
 mod directory;
+mod download;
 mod git;
+pub(crate) mod tarball;
+pub(crate) mod url;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -105,13 +109,51 @@ pub enum SourceError {
         /// What the tools said.
         log: PathBuf,
     },
-    /// A directory has been built in.
+    /// A tarball cannot be fetched.
+    #[error(
+        "cannot fetch {url}: {why}; a tarball that is on this machine already can be given by its \
+         path"
+    )]
+    Download {
+        /// The address.
+        url: String,
+        /// What failed.
+        why: String,
+    },
+    /// What was fetched is not what was meant.
+    #[error(
+        "{url} is not what was asked for, and is not used: its SHA-256 value is\n  {found}, and\n  \
+         {expected} is expected; if the latter is wrong, correct it"
+    )]
+    Mismatch {
+        /// The address.
+        url: String,
+        /// What was asked for.
+        expected: Digest,
+        /// What came.
+        found: Digest,
+    },
+    /// A tarball is none, or is one that is better not unpacked.
+    #[error("cannot use {archive:?}: {why}")]
+    Archive {
+        /// The tarball.
+        archive: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A tarball was written to while it was read.
+    #[error("{path:?} changed while it was read: try again when it is complete")]
+    Changed {
+        /// The tarball.
+        path: PathBuf,
+    },
+    /// A directory or tarball has been built in.
     #[error(
         "{path:?} has been built in ({found} is there), and without git it cannot be told what is \
          source: run `make mrproper` there, or give a clean copy"
     )]
     Built {
-        /// The directory.
+        /// The directory or tarball.
         path: PathBuf,
         /// What shows it.
         found: &'static str,
@@ -132,7 +174,7 @@ pub enum SourceError {
         path: PathBuf,
     },
     /// The caller wished to stop.
-    #[error("interrupted while copying the source {path:?}")]
+    #[error("interrupted while getting the source {path:?}")]
     Interrupted {
         /// The source.
         path: PathBuf,
@@ -179,10 +221,14 @@ impl SourceError {
             | Self::Read { .. }
             | Self::Name { .. }
             | Self::NoKernel { .. }
-            | Self::Outside { .. } => Class::Input,
+            | Self::Outside { .. }
+            | Self::Mismatch { .. }
+            | Self::Archive { .. }
+            | Self::Changed { .. } => Class::Input,
             Self::Fetch { .. }
             | Self::NoPackage { .. }
             | Self::NoApt { .. }
+            | Self::Download { .. }
             | Self::Checksum { .. }
             | Self::Unpack { .. }
             | Self::Tool(_) => Class::Environment,
@@ -198,6 +244,8 @@ pub(crate) struct Getting<'a> {
     pub(crate) cancel: &'a AtomicBool,
     /// For fetching.
     pub(crate) fetch_deadline: Duration,
+    /// For one silence of a server.
+    pub(crate) stall_deadline: Duration,
     /// For locks that others hold.
     pub(crate) wait_deadline: Duration,
 }
@@ -227,6 +275,8 @@ impl Getting<'_> {
                 repository,
                 revision,
             } => Ok((self.commit(repository, revision)?, None)),
+            Source::Tarball(path) => Ok((self.tarball(path)?, None)),
+            Source::Url { url, sha256 } => Ok((self.url(url, *sha256), None)),
         }
     }
 
@@ -239,6 +289,8 @@ impl Getting<'_> {
                 repository,
                 revision,
             } => self.open_git(repository, revision),
+            Source::Tarball(path) => self.open_tarball(path),
+            Source::Url { url, sha256 } => self.open_url(url, *sha256),
         }
     }
 

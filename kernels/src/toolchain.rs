@@ -102,6 +102,12 @@ const UNPACK: &[Thing] = &[
     thing("xz", "xz-utils", "xz", "xz", "xz", ""),
 ];
 
+const DECOMPRESS: &[Thing] = &[
+    thing("xz", "xz-utils", "xz", "xz", "xz", ""),
+    thing("gzip", "gzip", "gzip", "gzip", "gzip", ""),
+    thing("zstd", "zstd", "zstd", "zstd", "zstd", ""),
+];
+
 const PATCH: &[Thing] = &[thing("git", "git", "git-core", "git", "git-core", "")];
 
 const LIBELF: Thing = thing(
@@ -163,6 +169,15 @@ impl Toolbox {
     /// Checks the tools that unpack a Debian package.
     pub(crate) fn check_unpack(&self) -> Result<(), ToolError> {
         self.check("unpacking the kernel's source", UNPACK)
+    }
+
+    /// Checks one of the tools that decompress.
+    pub(crate) fn check_decompressor(&self, tool: &str) -> Result<(), ToolError> {
+        let missing: Vec<&Thing> = DECOMPRESS
+            .iter()
+            .filter(|thing| thing.name == tool && !self.has(tool))
+            .collect();
+        self.report("decompressing it", &missing)
     }
 
     /// Checks the tools that apply patches.

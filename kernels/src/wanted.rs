@@ -1,10 +1,13 @@
 //! A kernel that is wanted: everything that decides what it will be, read from its
 //! files once. From here on no definition and no patch file is looked at again.
 
+mod keys;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub(crate) use keys::SourceKeys;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -62,6 +65,16 @@ pub enum Source {
         /// What names the commit; its whole id, once it was looked up.
         revision: String,
     },
+    /// A tarball of a kernel's source on this machine: `.tar`, or compressed by gzip, xz
+    /// or zstd.
+    Tarball(PathBuf),
+    /// A tarball that is fetched, and used only if it is the one that is meant.
+    Url {
+        /// From where: `http://` or `https://`.
+        url: String,
+        /// The digest of its bytes.
+        sha256: Digest,
+    },
 }
 
 /// A Debian package.
@@ -86,100 +99,22 @@ impl fmt::Display for Package {
 impl Source {
     /// The release of its kernel, as far as it is known before it is fetched.
     fn release(&self) -> Option<String> {
+        // kernel.org's names: linux-6.12.109.tar.xz
+        let of_tarball = |name: &str| {
+            let release = name.strip_prefix("linux-")?.split(".tar").next()?;
+            release
+                .starts_with(|first: char| first.is_ascii_digit())
+                .then(|| release.to_owned())
+        };
         match self {
             Self::Debian(package) => {
                 let release = package.name.strip_prefix("linux-source-")?;
                 Some(release.to_owned())
             }
             Self::Directory(path) => crate::source::kernel_version(path),
+            Self::Tarball(path) => of_tarball(&file_name(path)),
+            Self::Url { url, .. } => of_tarball(&crate::source::url::file_name(url)),
             Self::Git { .. } => None,
-        }
-    }
-}
-
-/// A source as definitions and records spell it.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct SourceKeys {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    debian: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    suite: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    directory: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    git: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    revision: Option<String>,
-}
-
-impl TryFrom<SourceKeys> for Source {
-    type Error = &'static str;
-
-    fn try_from(keys: SourceKeys) -> Result<Self, Self::Error> {
-        match (keys.git.is_some(), keys.revision.is_some()) {
-            (true, false) => return Err("`git` needs a `revision`, such as v6.12 or HEAD"),
-            (false, true) => return Err("`revision` belongs to a repository: name it under `git`"),
-            _ => {}
-        }
-        match keys {
-            SourceKeys {
-                debian: None,
-                suite: None,
-                directory: None,
-                git: Some(repository),
-                revision: Some(revision),
-            } => Ok(Self::Git {
-                repository,
-                revision,
-            }),
-            SourceKeys {
-                debian: Some(name),
-                suite,
-                directory: None,
-                git: None,
-                ..
-            } => Ok(Self::Debian(Package { name, suite })),
-            SourceKeys {
-                debian: None,
-                suite: None,
-                directory: Some(path),
-                git: None,
-                ..
-            } => Ok(Self::Directory(path)),
-            SourceKeys {
-                debian: None,
-                suite: Some(_),
-                ..
-            } => Err("`suite` belongs to a Debian package: name it under `debian`"),
-            _ => Err(
-                "a source is one of `debian` (a package, and maybe its `suite`), `directory`, \
-                 and `git` with its `revision`",
-            ),
-        }
-    }
-}
-
-impl From<Source> for SourceKeys {
-    fn from(source: Source) -> Self {
-        match source {
-            Source::Debian(Package { name, suite }) => Self {
-                debian: Some(name),
-                suite,
-                ..Self::default()
-            },
-            Source::Directory(path) => Self {
-                directory: Some(path),
-                ..Self::default()
-            },
-            Source::Git {
-                repository,
-                revision,
-            } => Self {
-                git: Some(repository),
-                revision: Some(revision),
-                ..Self::default()
-            },
         }
     }
 }

@@ -82,6 +82,7 @@ pub(super) enum KernelCommand {
         /// Kernels: a shipped name, a definition's .yaml, a source folder, a commit
         /// (`git:PATH@REVISION`), and with `+PATCH` patches on top of any of these: a diff,
         /// mails, a folder, or revisions `A..B`; `+revert:PATCH` takes them back.
+        /// A tarball is a kernel, too, and so is a tarball's `https://...#sha256=...`.
         #[arg(required_unless_present = "matrix")]
         kernels: Vec<String>,
         /// All kernels that the tests use: those that are shipped, or, where they are set,
@@ -197,6 +198,7 @@ pub(super) struct RunArgs {
     /// The kernel: a shipped name, a definition's .yaml, an image (vmlinux, bzImage), a
     /// source folder, and with `+PATCH` patches on top: a diff, mails, a folder, or revisions
     /// `A..B`; `+revert:PATCH` takes them back.
+    /// A tarball is a kernel, too, and so is a tarball's `https://...#sha256=...`.
     #[arg(long, short)]
     pub(super) kernel: String,
     /// The replicate: another seed gives another, equally repeatable run.
