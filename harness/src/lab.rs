@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use miette::{Diagnostic, Report};
+use numalab_kernels::cache::Part;
 use numalab_kernels::{BuildOptions, Cache, Catalog, Class, Kernel, KernelError, Wanted};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +14,7 @@ use crate::machine::mode::ModeError;
 use crate::machine::qemu::QemuError;
 use crate::machine::topology::MachineError;
 use crate::project::{Project, ProjectError};
-use crate::report::KernelId;
+use crate::report::{GuestImage, KernelId, PlanIn};
 use crate::spent::{Kind, Spent};
 use crate::ui::Ui;
 
@@ -242,10 +243,13 @@ impl Lab {
                 flag.store(true, Ordering::Relaxed);
             }
         });
-        let options = BuildOptions {
+        let mut options = BuildOptions {
             jobs: limits.jobs,
             ..BuildOptions::default()
         };
+        if let Some(compiler) = std::env::var("NUMALAB_CC").ok().filter(|cc| !cc.is_empty()) {
+            options.compiler = compiler;
+        }
         let kernel = tokio::task::block_in_place(|| {
             numalab_kernels::ensure(&self.cache, wanted, &options, ui, &flag)
         });
@@ -254,6 +258,7 @@ impl Lab {
             Class::Interrupted => LabError::Interrupted,
             _ => LabError::Kernel(error),
         })?;
+        let initramfs = self.initramfs(&kernel)?;
         let provenance = kernel.manifest.built.as_ref();
         let id = KernelId {
             name: kernel.name.clone(),
@@ -263,8 +268,40 @@ impl Lab {
             digest: kernel.image_digest.to_string(),
             path: utf8(&kernel.image)?,
             stored: kernel.manifest.at.to_string(),
+            initramfs,
+            plan_in: if kernel.manifest.reads_fw_cfg {
+                PlanIn::FwCfg
+            } else {
+                PlanIn::Initramfs
+            },
         };
         Ok(BootKernel { id, _held: kernel })
+    }
+}
+
+impl Lab {
+    /// The guest image with a kernel's own modules, if it needs any.
+    fn initramfs(&self, kernel: &Kernel) -> Result<Option<GuestImage>, LabError> {
+        let modules: Vec<numalab_images::Module> = kernel
+            .modules()
+            .map(|(name, path)| {
+                let path = utf8(&path)?;
+                let bytes = std::fs::read(&path).map_err(LabError::file("read", &path))?;
+                Ok(numalab_images::Module {
+                    name: name.to_owned(),
+                    bytes,
+                })
+            })
+            .collect::<Result<_, LabError>>()?;
+        if modules.is_empty() {
+            return Ok(None);
+        }
+        let images = utf8(&self.cache.part(Part::Images))?;
+        let image = numalab_images::ensure(&images, &modules)?;
+        Ok(Some(GuestImage {
+            path: image.path,
+            digest: image.digest,
+        }))
     }
 }
 

@@ -146,6 +146,38 @@ pub struct KernelId {
     pub path: Utf8PathBuf,
     /// When it came into the store.
     pub stored: String,
+    /// The guest image with the modules that it needs, where it needs any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initramfs: Option<GuestImage>,
+    /// How the plan gets into a guest.
+    #[serde(default, skip_serializing_if = "PlanIn::is_fw_cfg")]
+    pub plan_in: PlanIn,
+}
+
+/// A guest image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestImage {
+    /// The file.
+    pub path: Utf8PathBuf,
+    /// SHA-256 of its bytes.
+    pub digest: String,
+}
+
+/// How the plan gets into a guest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlanIn {
+    /// By fw_cfg, when the guest is up.
+    #[default]
+    FwCfg,
+    /// Behind the initramfs, for a kernel that cannot read fw_cfg: its guests boot cold.
+    Initramfs,
+}
+
+impl PlanIn {
+    fn is_fw_cfg(&self) -> bool {
+        *self == PlanIn::FwCfg
+    }
 }
 
 /// How long things took, in milliseconds of host time unless said.

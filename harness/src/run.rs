@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use std::{io, iter};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use numalab_kernels::Cache;
 use numalab_kernels::cache::Part;
 use numalab_protocol::{Plan, pages};
@@ -28,7 +28,9 @@ use crate::machine::qemu::Qemu;
 use crate::machine::topology::Machine;
 use crate::observe::{Measurement, Observations};
 use crate::proof::{Memory, Proofs};
-use crate::report::{Inputs, KernelId, Life, Promise, Remembered, RunReport, SCHEMA, Times, text};
+use crate::report::{
+    Inputs, KernelId, Life, PlanIn, Promise, Remembered, RunReport, SCHEMA, Times, text,
+};
 use crate::scenario::Scenario;
 use crate::seats::{Need, Seats, Waiting};
 use crate::snapshot::Snapshots;
@@ -150,7 +152,7 @@ impl Stand {
         }
         let images = utf8(&lab.cache.part(Part::Images))?;
         let probes = utf8(&lab.cache.part(Part::Tools))?;
-        let image = numalab_images::ensure(&images)?;
+        let image = numalab_images::ensure(&images, &[])?;
         let firmware = firmware::digest(&qemu);
         Ok(Checked {
             qemu,
@@ -217,12 +219,20 @@ impl Stand {
         self.checked.qemu.version().to_string()
     }
 
+    /// The initramfs of a kernel's guests: the file, and its digest.
+    fn image<'a>(&'a self, kernel: &'a KernelId) -> (&'a Utf8Path, &'a str) {
+        match &kernel.initramfs {
+            Some(own) => (&own.path, &own.digest),
+            None => (&self.checked.image.path, &self.checked.image.digest),
+        }
+    }
+
     fn inputs(&self, request: &Request<'_>) -> Inputs {
         Inputs {
             scenario: request.scenario.name.clone(),
             scenario_file: request.scenario.file.clone(),
             kernel: request.kernel.clone(),
-            image: self.checked.image.digest.clone(),
+            image: self.image(request.kernel).1.to_owned(),
             qemu: self.checked.qemu.text().to_owned(),
             firmware: self
                 .checked
@@ -392,11 +402,17 @@ impl Stand {
             .enumerate()
             .map(|(index, page)| folder.write(&format!("plan.page{index}"), page))
             .collect::<Result<_, _>>()?;
+        let mut initrd = self.image(request.kernel).0.to_owned();
+        if request.kernel.plan_in == PlanIn::Initramfs {
+            let mut bytes = std::fs::read(&initrd).map_err(LabError::file("read", &initrd))?;
+            bytes.extend(numalab_images::appended_plan(&encoded));
+            initrd = folder.write("initramfs.cpio", &bytes)?;
+        }
         let boot = Boot {
             machine: request.machine.clone(),
             platform: self.platform(request)?,
             kernel: request.kernel.path.clone(),
-            initrd: self.checked.image.path.clone(),
+            initrd,
             pages: std::array::from_fn(|index| files[index].clone()),
             console: folder.file("console.log"),
             records: folder.file("records.jsonl"),

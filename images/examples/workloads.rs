@@ -27,10 +27,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         )
     })?;
     let folder = Utf8PathBuf::from(folder);
-    let image = numalab_images::ensure(&folder)?;
+    let image = numalab_images::ensure(&folder, &[])?;
     println!("-initrd {}", image.path);
     let pages = pages::encode(&plan)?;
-    let carried = numalab_images::initramfs_with_plan(&pages);
+    let mut carried = numalab_images::initramfs();
+    carried.extend(numalab_images::appended_plan(&pages));
     fs::write(folder.join("with-plan.cpio"), carried)?;
     for (index, page) in pages.iter().enumerate() {
         let path = folder.join(format!("page-{index}"));

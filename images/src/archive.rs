@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use cpio::newc::{Builder, ModeFileType, trailer};
 
+use crate::Module;
+
 /// Where something is mounted, or devices lie.
 const DIRECTORIES: [&str; 4] = ["dev", "proc", "sys", "cpuset"];
 
@@ -16,12 +18,22 @@ const DEVICES: [(&str, u32, u32); 4] = [
     ("dev/ttyS1", 4, 65),
 ];
 
-/// Packs the agent, and a plan if one is given.
-pub(crate) fn pack(agent: &[u8], plan: Option<&[u8]>) -> Vec<u8> {
-    write(agent, plan).expect("writing to memory fails only where a file exceeds 4 GiB")
+/// Packs the agent, and modules that it is to load, in the order of their names.
+pub(crate) fn pack(agent: &[u8], modules: &[Module]) -> Vec<u8> {
+    write(agent, modules).expect("writing to memory fails only where a file exceeds 4 GiB")
 }
 
-fn write(agent: &[u8], plan: Option<&[u8]>) -> io::Result<Vec<u8>> {
+/// Packs a plan alone, to be put behind another archive.
+pub(crate) fn pack_plan(plan: &[u8]) -> Vec<u8> {
+    let write = || {
+        let mut archive = Archive::default();
+        archive.add("plan", ModeFileType::Regular, 0o444, (0, 0), plan)?;
+        trailer(archive.bytes)
+    };
+    write().expect("writing to memory fails only where a file exceeds 4 GiB")
+}
+
+fn write(agent: &[u8], modules: &[Module]) -> io::Result<Vec<u8>> {
     let mut archive = Archive::default();
     for name in DIRECTORIES {
         archive.add(name, ModeFileType::Directory, 0o755, (0, 0), &[])?;
@@ -30,8 +42,12 @@ fn write(agent: &[u8], plan: Option<&[u8]>) -> io::Result<Vec<u8>> {
         archive.add(name, ModeFileType::Char, 0o600, (major, minor), &[])?;
     }
     archive.add("init", ModeFileType::Regular, 0o755, (0, 0), agent)?;
-    if let Some(plan) = plan {
-        archive.add("plan", ModeFileType::Regular, 0o444, (0, 0), plan)?;
+    if !modules.is_empty() {
+        archive.add("modules", ModeFileType::Directory, 0o755, (0, 0), &[])?;
+    }
+    for module in modules {
+        let name = format!("modules/{}", module.name);
+        archive.add(&name, ModeFileType::Regular, 0o444, (0, 0), &module.bytes)?;
     }
     trailer(archive.bytes)
 }
@@ -106,7 +122,7 @@ mod tests {
         // Lengths that leave each padding.
         for length in 0..5 {
             let agent = vec![7; length];
-            let entries = entries(&pack(&agent, None));
+            let entries = entries(&pack(&agent, &[]));
             let find = |name| entries.iter().find(|entry| entry.0 == name).unwrap();
             assert_eq!(find("init").1, 0o100_755);
             assert_eq!(find("init").3, agent);
@@ -123,14 +139,29 @@ mod tests {
     #[test]
     fn a_plan_is_one_file_of_all_its_pages() {
         let plan = vec![1; 8192];
-        let entries = entries(&pack(b"agent", Some(&plan)));
+        let entries = entries(&pack_plan(&plan));
         assert_eq!(entries.last().unwrap().0, "plan");
         assert_eq!(entries.last().unwrap().3, plan);
+        // The kernel unpacks what comes after an archive's end if it begins where words of
+        // four bytes do (`unpack_to_rootfs`).
+        assert_eq!(pack(b"agents", &[]).len() % 4, 0);
+    }
+
+    #[test]
+    fn modules_come_in_their_order() {
+        let module = |name: &str| Module {
+            name: name.into(),
+            bytes: name.as_bytes().into(),
+        };
+        let found = entries(&pack(b"agent", &[module("00-b.ko"), module("01-a.ko")]));
+        let names: Vec<&str> = found.iter().map(|entry| entry.0.as_str()).collect();
+        assert!(names.ends_with(&["init", "modules", "modules/00-b.ko", "modules/01-a.ko"]));
+        assert_eq!(found.last().unwrap().3, b"01-a.ko");
     }
 
     #[test]
     fn the_same_input_gives_the_same_bytes() {
-        assert_eq!(pack(b"agent", None), pack(b"agent", None));
-        assert_ne!(pack(b"agent", None), pack(b"tnega", None));
+        assert_eq!(pack(b"agent", &[]), pack(b"agent", &[]));
+        assert_ne!(pack(b"agent", &[]), pack(b"tnega", &[]));
     }
 }

@@ -14,18 +14,27 @@ use sha2::{Digest, Sha256};
 /// The agent: a static program for x86-64, to be PID 1 of a guest.
 static AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/numalab-agent"));
 
+/// A module of the kernel that the agent loads before anything else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// Its file's name. Modules are loaded in the order of these.
+    pub name: String,
+    /// The module, uncompressed.
+    pub bytes: Vec<u8>,
+}
+
 /// The initramfs of a guest that takes its plan from fw_cfg: an uncompressed `newc`
 /// archive (`Documentation/driver-api/early-userspace/buffer-format.rst`), the same bytes
 /// each time.
 pub fn initramfs() -> Vec<u8> {
-    archive::pack(AGENT, None)
+    archive::pack(AGENT, &[])
 }
 
-/// The initramfs of a guest whose kernel cannot read fw_cfg (`CONFIG_FW_CFG_SYSFS`): the
-/// same with the plan's pages, as `numalab_protocol::pages::encode` gives them, in the
-/// file `/plan`.
-pub fn initramfs_with_plan(pages: &[Vec<u8>]) -> Vec<u8> {
-    archive::pack(AGENT, Some(&pages.concat()))
+/// What is appended to an initramfs for a guest whose kernel cannot read fw_cfg
+/// (`CONFIG_FW_CFG_SYSFS`): the plan's pages, as `numalab_protocol::pages::encode` gives
+/// them, in the file `/plan`.
+pub fn appended_plan(pages: &[Vec<u8>]) -> Vec<u8> {
+    archive::pack_plan(&pages.concat())
 }
 
 /// The SHA-256 of [`initramfs`], in hexadecimal digits.
@@ -74,6 +83,11 @@ mod tests {
                 .any(|bytes| bytes == path.as_bytes());
             assert!(!found, "{path:?} is in the agent");
         }
+    }
+
+    #[test]
+    fn the_archive_is_not_compressed_so_that_any_kernel_can_unpack_it() {
+        assert_eq!(&initramfs()[..6], b"070701");
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use crate::Module;
+
 /// An image on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
@@ -40,13 +42,14 @@ pub enum ImageError {
 /// Digits of the digest in a file's name: enough to keep images apart, few enough to read.
 const NAMED: usize = 16;
 
-/// Makes sure that the image is in a folder, which is made if it does not exist.
+/// Makes sure that the image with these modules is in a folder, which is made if it does not
+/// exist.
 ///
 /// The file is named after its digest and appears whole or not at all, also when two
 /// processes write it at once. One with other bytes, whatever has happened to it, is
 /// replaced.
-pub fn ensure(dir: &Utf8Path) -> Result<Image, ImageError> {
-    let bytes = crate::initramfs();
+pub fn ensure(dir: &Utf8Path, modules: &[Module]) -> Result<Image, ImageError> {
+    let bytes = crate::archive::pack(crate::AGENT, modules);
     let digest = crate::hex(&bytes);
     let path = dir.join(format!("initramfs-{}.cpio", &digest[..NAMED]));
     fs::create_dir_all(dir).map_err(|source| ImageError::Folder {
@@ -92,11 +95,11 @@ mod tests {
     #[test]
     fn the_image_is_written_once_under_its_digest() {
         let (_folder, dir) = folder();
-        let image = ensure(&dir).unwrap();
+        let image = ensure(&dir, &[]).unwrap();
         assert_eq!(fs::read(&image.path).unwrap(), crate::initramfs());
         assert_eq!(image.digest, crate::digest());
         let written = fs::metadata(&image.path).unwrap().modified().unwrap();
-        assert_eq!(ensure(&dir).unwrap(), image);
+        assert_eq!(ensure(&dir, &[]).unwrap(), image);
         let kept = fs::metadata(&image.path).unwrap().modified().unwrap();
         assert_eq!(written, kept);
         assert_eq!(names(&dir).len(), 1, "{:?}", names(&dir));
@@ -105,10 +108,10 @@ mod tests {
     #[test]
     fn an_image_with_other_bytes_is_replaced() {
         let (_folder, dir) = folder();
-        let image = ensure(&dir).unwrap();
+        let image = ensure(&dir, &[]).unwrap();
         for wrong in [&b""[..], b"cut short"] {
             fs::write(&image.path, wrong).unwrap();
-            ensure(&dir).unwrap();
+            ensure(&dir, &[]).unwrap();
             assert_eq!(fs::read(&image.path).unwrap(), crate::initramfs());
         }
     }
@@ -117,7 +120,7 @@ mod tests {
     fn a_folder_that_cannot_be_is_named() {
         let (folder, dir) = folder();
         fs::write(&dir, "a file").unwrap();
-        let error = ensure(&dir).unwrap_err();
+        let error = ensure(&dir, &[]).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("the folder {dir} for guest images cannot be made")
@@ -130,12 +133,12 @@ mod tests {
         let (_folder, dir) = folder();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| ensure(&dir).unwrap());
+                scope.spawn(|| ensure(&dir, &[]).unwrap());
             }
         });
         assert_eq!(names(&dir).len(), 1);
         assert_eq!(
-            fs::read(ensure(&dir).unwrap().path).unwrap(),
+            fs::read(ensure(&dir, &[]).unwrap().path).unwrap(),
             crate::initramfs()
         );
     }

@@ -16,7 +16,7 @@ use crate::log::{self, Cause, Steps};
 use crate::objects::Objects;
 use crate::process::{self, Job, JobError, Told};
 use crate::progress::{Event, Progress, Stage};
-use crate::toolchain::{Toolbox, Toolchain};
+use crate::toolchain::{self, Toolbox, Toolchain};
 use crate::tree::SourceTree;
 
 /// Bumped when the same inputs would give another image.
@@ -51,21 +51,77 @@ pub enum BuildError {
     },
     /// The compiler is too new for the kernel.
     #[error(
-        "{what} failed: {compiler} takes C23 for granted, which Linux {version} is too old for; \
-         choose an older compiler (gcc-14 or before), which compiles as -std=gnu11 does:\n{}\n\
+        "{what} failed: {pair}: {why}; choose an older compiler, \
+         for instance NUMALAB_CC=gcc-12 (or, where it is C23, a patch that adds -std=gnu11):\n{}\n\
          whole log: {log:?}",
         indent(lines)
     )]
-    Language {
+    TooNew {
         /// What was being done.
         what: String,
-        /// The compiler.
-        compiler: String,
-        /// The kernel's version.
-        version: String,
+        /// Which compiler is too new for which version.
+        pair: String,
+        /// In which way.
+        why: &'static str,
         /// The compiler's own error lines.
         lines: Vec<String>,
         /// Where all of its output is.
+        log: PathBuf,
+    },
+    /// The compiler is too old for the kernel.
+    #[error(
+        "{what} failed: {pair}; choose a newer one, for \
+         instance NUMALAB_CC=gcc-14:\n{}\nwhole log: {log:?}",
+        indent(lines)
+    )]
+    TooOld {
+        /// What was being done.
+        what: String,
+        /// Which compiler is too old for which version.
+        pair: String,
+        /// The build's own words.
+        lines: Vec<String>,
+        /// Where all of its output is.
+        log: PathBuf,
+    },
+    /// The kernel is older than any that can be built for a guest.
+    #[error(
+        "{name} is Linux {version}: numalab builds Linux 5.0 and later, for older ones have no PVH \
+         entry (CONFIG_PVH) by which QEMU starts a vmlinux; give a bzImage of it instead"
+    )]
+    Ancient {
+        /// The kernel's name.
+        name: String,
+        /// Its version.
+        version: String,
+    },
+    /// A program, header or library is missing that this kernel's build needs.
+    #[error(
+        "{what} needs what this machine does not have: {missing}\n{}\nwhole log: {log:?}",
+        indent(lines)
+    )]
+    Missing {
+        /// What was being done.
+        what: String,
+        /// What is missing, and how to get it, as far as that is known.
+        missing: String,
+        /// The build's own words.
+        lines: Vec<String>,
+        /// Where all of its output is.
+        log: PathBuf,
+    },
+    /// The configuration names a file that is not there.
+    #[error(
+        "{what} failed: its configuration names {file:?}, which the source does not have; \
+         distributions' configurations do so for keys: add CONFIG_SYSTEM_TRUSTED_KEYS=\"\" and \
+         CONFIG_SYSTEM_REVOCATION_KEYS=\"\" (log: {log:?})"
+    )]
+    File {
+        /// What was being done.
+        what: String,
+        /// The file.
+        file: String,
+        /// Where all of the output is.
         log: PathBuf,
     },
     /// The system ended the compiler.
@@ -104,7 +160,12 @@ impl BuildError {
     pub fn class(&self) -> Class {
         match self {
             Self::Compile { .. } | Self::Nothing { .. } => Class::Build,
-            Self::Language { .. } | Self::Killed { .. } => Class::Environment,
+            Self::File { .. } => Class::Input,
+            Self::TooNew { .. }
+            | Self::TooOld { .. }
+            | Self::Ancient { .. }
+            | Self::Missing { .. }
+            | Self::Killed { .. } => Class::Environment,
             Self::Job(error) => error.class(),
         }
     }
@@ -139,6 +200,7 @@ pub(crate) struct Build<'a> {
 /// What a build leaves in its object tree.
 pub(crate) struct Built {
     pub(crate) warnings: Vec<String>,
+    pub(crate) notes: Vec<String>,
     pub(crate) vmlinux: PathBuf,
     pub(crate) system_map: PathBuf,
     pub(crate) config: PathBuf,
@@ -156,7 +218,10 @@ impl Build<'_> {
             );
             self.progress.event(Event::Note(&note));
         }
-        let warnings = self.configure()?;
+        let (warnings, notes) = self.configure()?;
+        for note in &notes {
+            self.progress.event(Event::Note(note));
+        }
         for warning in &warnings {
             self.progress.event(Event::Warning(warning));
         }
@@ -168,6 +233,7 @@ impl Build<'_> {
             .to_owned();
         let built = Built {
             warnings,
+            notes,
             vmlinux: objects.join("vmlinux"),
             system_map: objects.join("System.map"),
             config: objects.join(".config"),
@@ -187,41 +253,55 @@ impl Build<'_> {
     }
 
     /// Makes `.config` and checks it, unless it is there and made from the same.
-    fn configure(&self) -> Result<Vec<String>, KernelError> {
+    fn configure(&self) -> Result<(Vec<String>, Vec<String>), KernelError> {
         let inputs = Digester::new()
-            .field("options", self.requested.text())
+            .field("options", self.requested.identity())
+            .field("musts", self.requested.musts())
             .field("kconfig", self.kconfig.to_string())
             .finish();
         let mut memory = self.objects.memory();
         let config = self.objects.path().join(".config");
         if memory.configured == Some(inputs) && config.is_file() {
-            return Ok(memory.warnings);
+            return Ok((memory.warnings, memory.notes));
         }
         self.progress.event(Event::Stage {
             stage: Stage::Configure,
             detail: self.name,
         });
-        let wanted = self.objects.path().join("numalab.config");
-        fs::write(&wanted, self.requested.text())
-            .map_err(|error| CacheError::io("write", &wanted, error))?;
         let what = format!("configuring {}", self.name);
-        self.make(
-            &["allnoconfig"],
-            &what,
-            CONFIG_DEADLINE,
-            Some(&wanted),
-            &mut |_| {},
-        )?;
+        match self.requested.whole() {
+            // Of two lines with one option Kconfig takes the last.
+            Some(whole) => fs::write(&config, format!("{whole}\n{}", self.requested.text()))
+                .map_err(|error| CacheError::io("write", &config, error))?,
+            None => {
+                let wanted = self.objects.path().join("numalab.config");
+                fs::write(&wanted, self.requested.text())
+                    .map_err(|error| CacheError::io("write", &wanted, error))?;
+                self.make(
+                    &["allnoconfig"],
+                    &what,
+                    CONFIG_DEADLINE,
+                    Some(&wanted),
+                    &mut |_| {},
+                )?;
+            }
+        }
         self.make(&["olddefconfig"], &what, CONFIG_DEADLINE, None, &mut |_| {})?;
         let text =
             fs::read_to_string(&config).map_err(|error| CacheError::io("read", &config, error))?;
-        let warnings = Config::parse(&text)
+        let text = Config::parse(&text);
+        let warnings = text
             .check(self.requested, &self.tree.src())
             .map_err(|error: ConfigError| KernelError::from(error))?;
+        let notes = text.completed(self.requested);
+        if text.value("CONFIG_SYSTEM_TRUSTED_KEYRING") == Some("y") {
+            self.tools.check_keyring()?;
+        }
         memory.configured = Some(inputs);
         memory.warnings.clone_from(&warnings);
+        memory.notes.clone_from(&notes);
         self.objects.remember(&memory)?;
-        Ok(warnings)
+        Ok((warnings, notes))
     }
 
     fn compile(&self) -> Result<(), KernelError> {
@@ -340,7 +420,14 @@ impl Build<'_> {
             }
             .into());
         }
-        match failure.cause {
+        // With any other cause the tools ended by themselves, and what they wrote is whole.
+        if !matches!(failure.cause, Cause::Full | Cause::Memory) {
+            self.objects.end()?;
+        }
+        let compiler = &self.toolchain.compiler;
+        let version = crate::source::kernel_version(&self.tree.src())
+            .unwrap_or_else(|| "of this source".to_owned());
+        Err(match failure.cause {
             Cause::Full => {
                 return Err(CacheError::Full {
                     action: "compile in",
@@ -348,28 +435,33 @@ impl Build<'_> {
                 }
                 .into());
             }
-            Cause::Killed => {
-                let jobs = self.jobs;
-                return Err(BuildError::Killed {
-                    what,
-                    jobs,
-                    lines,
-                    log,
-                }
-                .into());
-            }
-            Cause::Source | Cause::Language => self.objects.end()?,
-        }
-        Err(match failure.cause {
-            Cause::Language => BuildError::Language {
+            Cause::Memory => BuildError::Killed {
                 what,
-                compiler: self.toolchain.compiler.clone(),
-                version: crate::source::kernel_version(&self.tree.src())
-                    .unwrap_or_else(|| "of this source".to_owned()),
+                jobs: self.jobs,
                 lines,
                 log,
             },
-            _ => BuildError::Compile { what, lines, log },
+            Cause::TooNew(why) => BuildError::TooNew {
+                what,
+                pair: format!("{compiler} is too new for Linux {version}"),
+                why,
+                lines,
+                log,
+            },
+            Cause::TooOld => BuildError::TooOld {
+                what,
+                pair: format!("{compiler} is too old for Linux {version}"),
+                lines,
+                log,
+            },
+            Cause::Missing(missing) => BuildError::Missing {
+                what,
+                missing: format!("{missing}{}", toolchain::install(&missing)),
+                lines,
+                log,
+            },
+            Cause::File(file) => BuildError::File { what, file, log },
+            Cause::Source => BuildError::Compile { what, lines, log },
         }
         .into())
     }

@@ -13,6 +13,7 @@ use crate::definition::{Definition, DefinitionError, Start};
 use crate::error::KernelError;
 use crate::image;
 use crate::series;
+use crate::setting::Setting;
 use crate::source::repository::Repository;
 use crate::source::{tarball, url};
 use crate::spelling;
@@ -20,6 +21,9 @@ use crate::wanted::{Direction, Fragment, Origin, Patch, Recipe, Source, Wanted, 
 
 /// The kernel whose configuration a source without a definition is built with.
 pub const CONFIG_OF_DIRECTORIES: &str = "linux-6.12";
+
+/// What a whole configuration of somebody's own is completed with.
+const CONTRACT: &str = "fragments/contract.config";
 
 /// What stands before a patch that is to be taken back.
 const REVERT: &str = "revert:";
@@ -102,6 +106,22 @@ pub enum WordError {
         /// Where paths were looked for.
         cwd: PathBuf,
     },
+    /// A configuration for an image.
+    #[error("{word:?} configures an image: only a kernel that is built can be configured")]
+    ConfiguredImage {
+        /// The word.
+        word: String,
+    },
+    /// A part of a word is no configuration.
+    #[error("{piece:?} in {word:?} {why}")]
+    Setting {
+        /// The word.
+        word: String,
+        /// The part of it.
+        piece: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// A file of a kernel cannot be read.
     #[error("cannot read {path:?}")]
     Read {
@@ -151,8 +171,9 @@ impl Catalog {
     }
 
     /// What a word means: a name, a path (of a definition, an image or a source
-    /// directory), a commit (`git:PATH@REVISION`), or one of these with `+PATCH` or `+revert:PATCH` after it, once or
-    /// more, where each PATCH is what [`series::read`] takes. Paths are relative to
+    /// directory), a commit (`git:PATH@REVISION`), or one of these with `+PATCH` or
+    /// `+revert:PATCH` after it, once or more, where each PATCH is what [`series::read`]
+    /// takes, or with an option or a file of options (see `Setting`). Paths are relative to
     /// `cwd`; mails are taken apart in `cache`.
     pub fn resolve(&self, word: &str, cwd: &Path, cache: &Cache) -> Result<Wanted, KernelError> {
         let pieces: Vec<&str> = word.split('+').collect();
@@ -203,6 +224,11 @@ impl Catalog {
             _ => cwd.to_owned(),
         };
         while !rest.is_empty() {
+            if let Some(setting) = Setting::read(rest[0], word, cwd)? {
+                self.configure(wanted, setting, word)?;
+                rest = &rest[1..];
+                continue;
+            }
             let (direction, first) = match rest[0].strip_prefix(REVERT) {
                 Some(first) => (Direction::Revert, first),
                 None => (Direction::Apply, rest[0]),
@@ -264,6 +290,38 @@ impl Catalog {
         Ok(())
     }
 
+    /// Changes a kernel's configuration.
+    fn configure(
+        &self,
+        wanted: &mut Wanted,
+        setting: Setting,
+        word: &str,
+    ) -> Result<(), KernelError> {
+        let Origin::Recipe(recipe) = &mut wanted.origin else {
+            return Err(WordError::ConfiguredImage {
+                word: word.to_owned(),
+            }
+            .into());
+        };
+        wanted.name = format!("{}+{}", wanted.name, setting.name());
+        wanted.word = format!("{}+{}", wanted.word, setting.piece());
+        // What a kernel of somebody's configuration should do is the scenarios' to say.
+        wanted.expected.clear();
+        match setting {
+            Setting::Own { fragment, .. } => recipe.own.push(fragment),
+            Setting::Whole { config, .. } => {
+                let path = self.folder.join(CONTRACT);
+                recipe.config = Some(config);
+                recipe.fragments = vec![Fragment {
+                    name: "contract".to_owned(),
+                    text: fs::read_to_string(&path)
+                        .map_err(|source| WordError::Read { path, source })?,
+                }];
+            }
+        }
+        Ok(())
+    }
+
     fn kernel(&self, word: &str, cwd: &Path) -> Result<Wanted, KernelError> {
         if let Some(definition) = self.definitions.get(word) {
             return self.wanted(definition);
@@ -302,12 +360,16 @@ impl Catalog {
                 ..wanted
             });
         }
-        image::inspect(&path)?;
-        let name = file_name(&path);
+        let origin = if path.extension().is_some_and(|extension| extension == "deb") {
+            Origin::Package(path.clone())
+        } else {
+            image::inspect(&path)?;
+            Origin::Image(path.clone())
+        };
         Ok(Wanted {
-            name,
+            name: file_name(&path),
             word: absolute(&path),
-            origin: Origin::Image(path),
+            origin,
             expected: BTreeMap::new(),
             notes: Vec::new(),
         })
@@ -343,11 +405,7 @@ impl Catalog {
         Ok(Wanted {
             name,
             word,
-            origin: Origin::Recipe(Recipe {
-                source,
-                patches: Vec::new(),
-                fragments: recipe.fragments,
-            }),
+            origin: Origin::Recipe(Recipe { source, ..recipe }),
             expected: BTreeMap::new(),
             notes: Vec::new(),
         })
@@ -426,7 +484,9 @@ impl Catalog {
         let mut recipe = Recipe {
             source,
             patches: Vec::new(),
+            config: None,
             fragments: Vec::new(),
+            own: Vec::new(),
         };
         let mut expected = BTreeMap::new();
         for definition in trail.into_iter().rev() {

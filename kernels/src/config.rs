@@ -3,7 +3,7 @@
 //! Kconfig drops without a word what its dependencies do not allow. Each option that
 //! a fragment names is therefore looked up in the final configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::cache::CacheError;
 use crate::definition::is_option;
 use crate::error::Class;
 use crate::kconfig;
-use crate::wanted::Fragment;
+use crate::wanted::{Fragment, Recipe};
 
 /// What the guest contract needs of a kernel, whoever built it: without one of these
 /// a guest does not boot, does not speak, or has nothing to count.
@@ -103,7 +103,10 @@ pub struct Refused {
     pub got: String,
     /// The fragment and line that asks for it.
     pub origin: String,
-    /// Its dependencies in this source, with their values.
+    /// Whether this version of the source has it.
+    pub exists: bool,
+    /// Its dependencies in this source, with their values; for one that does not exist,
+    /// the nearest that does.
     pub because: String,
 }
 
@@ -116,11 +119,13 @@ fn list(refused: &[Refused]) -> String {
             asked,
             got,
             origin,
+            exists,
             because,
         } = item;
-        let dropped = match got.as_str() {
-            "n" => "exists but was dropped".to_owned(),
-            got => format!("became {got}"),
+        let dropped = match (exists, got.as_str()) {
+            (false, _) => "does not exist in this version of the source".to_owned(),
+            (true, "n") => "exists but was dropped".to_owned(),
+            (true, got) => format!("became {got}"),
         };
         // Writing to a string cannot fail.
         let _ = write!(text, "\n  {option}={asked} ({origin}) {dropped}{because}");
@@ -128,27 +133,54 @@ fn list(refused: &[Refused]) -> String {
     text
 }
 
-/// The options of some fragments, the last mention of each.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Requested {
-    options: BTreeMap<String, Asked>,
+/// What it means that a source does not have an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Absence {
+    /// Nothing: the fragment says so.
+    Fine,
+    /// It is told.
+    Told,
+    /// The user asked for something that cannot be.
+    Wrong,
 }
 
+/// An option as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Asked {
     value: String,
     /// The fragment and line.
     origin: String,
-    /// Whether it need not exist.
-    may_be_unknown: bool,
+    absence: Absence,
+}
+
+/// The options of some fragments, the last mention of each, and the whole configuration
+/// that they change, if there is one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Requested {
+    options: BTreeMap<String, Asked>,
+    whole: Option<Fragment>,
 }
 
 impl Requested {
+    /// Reads what a recipe asks for.
+    pub(crate) fn of(recipe: &Recipe) -> Result<Self, ConfigError> {
+        let mut requested = Self::read(&recipe.fragments)?;
+        requested.add(&recipe.own, Absence::Wrong)?;
+        requested.whole.clone_from(&recipe.config);
+        Ok(requested)
+    }
+
     /// Reads fragments; later ones win.
     pub fn read(fragments: &[Fragment]) -> Result<Self, ConfigError> {
         let mut requested = Self::default();
+        requested.add(fragments, Absence::Told)?;
+        Ok(requested)
+    }
+
+    fn add(&mut self, fragments: &[Fragment], absence: Absence) -> Result<(), ConfigError> {
         for fragment in fragments {
-            let mut may_be_unknown = false;
+            // Of the next line.
+            let mut next = absence;
             for (index, text) in fragment.text.lines().enumerate() {
                 let line = index + 1;
                 let text = text.trim_end();
@@ -158,7 +190,11 @@ impl Requested {
                 let (option, value) = match (unset, text.split_once('=')) {
                     (Some(option), _) => (option, "n"),
                     (None, _) if text.is_empty() || text.starts_with('#') => {
-                        may_be_unknown = text.starts_with(WHERE_IT_EXISTS);
+                        next = if text.starts_with(WHERE_IT_EXISTS) {
+                            Absence::Fine
+                        } else {
+                            absence
+                        };
                         continue;
                     }
                     (None, Some((option, value))) if !value.is_empty() => (option, value),
@@ -171,17 +207,16 @@ impl Requested {
                         text: text.chars().take(200).collect(),
                     });
                 }
-                let origin = format!("{}:{line}", fragment.name);
                 let asked = Asked {
                     value: value.to_owned(),
-                    origin,
-                    may_be_unknown,
+                    origin: format!("{}:{line}", fragment.name),
+                    absence: next,
                 };
-                may_be_unknown = false;
-                requested.options.insert(option.to_owned(), asked);
+                next = absence;
+                self.options.insert(option.to_owned(), asked);
             }
         }
-        Ok(requested)
+        Ok(())
     }
 
     /// One fragment with all of it, sorted by option: the same request is the same
@@ -194,6 +229,33 @@ impl Requested {
                 value => format!("{option}={value}\n"),
             })
             .collect()
+    }
+
+    /// The whole configuration that is changed, as a text.
+    pub(crate) fn whole(&self) -> Option<&str> {
+        self.whole.as_ref().map(|whole| whole.text.as_str())
+    }
+
+    /// All that decides what configuration comes out. A comment in a whole configuration
+    /// decides nothing.
+    pub(crate) fn identity(&self) -> String {
+        let Some(whole) = self.whole() else {
+            return self.text();
+        };
+        let whole = Config::parse(whole).values;
+        let lines = whole
+            .iter()
+            .map(|(name, value)| format!("{name}={value}\n"));
+        format!("{}whole:\n{}", self.text(), lines.collect::<String>())
+    }
+
+    /// Options that must exist: whether a configuration was checked depends on them, too.
+    pub(crate) fn musts(&self) -> String {
+        let wrong = self
+            .options
+            .iter()
+            .filter(|(_, asked)| asked.absence == Absence::Wrong);
+        wrong.map(|(option, _)| format!("{option}\n")).collect()
     }
 }
 
@@ -263,10 +325,14 @@ impl Config {
             .iter()
             .filter_map(|(option, asked)| {
                 let got = self.value(option).unwrap_or("n");
-                (!same(&asked.value, got)).then_some((option, asked, got))
+                // An option that is asked to be off and does not exist is off; but one that
+                // the user asked for may be misspelt.
+                let doubtful = asked.absence == Absence::Wrong
+                    && got == "n"
+                    && !self.named.contains_key(option);
+                (doubtful || !same(&asked.value, got)).then_some((option, asked, got))
             })
             .collect();
-        // An option that is asked to be off and does not exist is off.
         if differing.is_empty() {
             return Ok(Vec::new());
         }
@@ -275,24 +341,31 @@ impl Config {
         let mut warnings = Vec::new();
         let mut refused = Vec::new();
         for (option, asked, got) in differing {
-            let Asked {
-                value,
-                origin,
-                may_be_unknown,
-            } = asked;
             let known = got != "n" || self.named.contains_key(option);
-            match symbols.get(option) {
-                None if !known && *may_be_unknown => {}
-                None if !known => warnings.push(format!(
-                    "{option} ({origin}) does not exist in this version of the source"
+            let refuse = |exists, because| Refused {
+                option: option.clone(),
+                asked: asked.value.clone(),
+                got: got.to_owned(),
+                origin: asked.origin.clone(),
+                exists,
+                because,
+            };
+            match (symbols.get(option), asked.absence) {
+                (None, Absence::Fine) if !known => {}
+                (None, Absence::Told) if !known => warnings.push(format!(
+                    "{option} ({}) does not exist in this version of the source",
+                    asked.origin
                 )),
-                symbol => refused.push(Refused {
-                    option: option.clone(),
-                    asked: value.clone(),
-                    got: got.to_owned(),
-                    origin: origin.clone(),
-                    because: symbol.map_or_else(String::new, |symbol| symbol.explain(self)),
-                }),
+                (None, Absence::Wrong) if !known => {
+                    let hint = kconfig::nearest(source, option)?
+                        .map(|name| format!("; did you mean {name}?"));
+                    refused.push(refuse(false, hint.unwrap_or_default()));
+                }
+                _ if same(&asked.value, got) => {}
+                (symbol, _) => {
+                    let because = symbol.map_or_else(String::new, |symbol| symbol.explain(self));
+                    refused.push(refuse(true, because));
+                }
             }
         }
         if refused.is_empty() {
@@ -300,6 +373,65 @@ impl Config {
         } else {
             Err(ConfigError::Refused { refused })
         }
+    }
+
+    /// What became of a whole configuration that was asked for, in sentences: which of its
+    /// options the fragments changed, and which are otherwise because this source wants it
+    /// so.
+    pub(crate) fn completed(&self, requested: &Requested) -> Vec<String> {
+        const SHOWN: usize = 12;
+        let Some(whole) = &requested.whole else {
+            return Vec::new();
+        };
+        let before = Self::parse(&whole.text);
+        let was = |option: &str| before.value(option).unwrap_or("n").to_owned();
+        let is = |option: &str| self.value(option).unwrap_or("n").to_owned();
+        let asked = requested.options.keys();
+        let changed: Vec<String> = asked
+            .filter(|option| !same(&was(option), &is(option)))
+            .map(|option| format!("{option}={} (was {})", is(option), was(option)))
+            .collect();
+        let others: BTreeSet<&String> = before
+            .values
+            .keys()
+            .filter(|option| {
+                !requested.options.contains_key(*option) && !same(&was(option), &is(option))
+            })
+            .collect();
+        let (modules, others): (Vec<&String>, Vec<&String>) =
+            others.into_iter().partition(|option| was(option) == "m");
+        let mut notes = Vec::new();
+        if !changed.is_empty() {
+            notes.push(format!(
+                "{}: added or changed for the guest: {}",
+                whole.name,
+                changed.join(", ")
+            ));
+        }
+        if !modules.is_empty() {
+            notes.push(format!(
+                "{}: {} options that make modules are off, for a guest loads none",
+                whole.name,
+                modules.len()
+            ));
+        }
+        if !others.is_empty() {
+            let shown: Vec<String> = others
+                .iter()
+                .take(SHOWN)
+                .map(|option| format!("{option}={} (was {})", is(option), was(option)))
+                .collect();
+            let more = match others.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            notes.push(format!(
+                "{}: otherwise in this version of the source, or with this compiler: {}{more}",
+                whole.name,
+                shown.join(", ")
+            ));
+        }
+        notes
     }
 }
 
@@ -390,10 +522,27 @@ mod tests {
             "# where it exists (since v6.12):\nCONFIG_A=y\nCONFIG_B=y\n# where it exists\n\nCONFIG_C=y\n",
         )])
         .unwrap();
-        let marked = |option: &str| requested.options[option].may_be_unknown;
+        let marked = |option: &str| requested.options[option].absence == Absence::Fine;
         assert_eq!(
             ["CONFIG_A", "CONFIG_B", "CONFIG_C"].map(marked),
             [true, false, false]
+        );
+    }
+
+    #[test]
+    fn a_shipped_fragment_may_say_that_not_every_source_has_an_option() {
+        let requested = Requested::read(&[fragment(
+            "a",
+            "# where it exists:\nCONFIG_A=y\nCONFIG_B=y\n",
+        )])
+        .unwrap();
+        assert_eq!(requested.text(), "CONFIG_A=y\nCONFIG_B=y\n");
+        let source = tempfile::tempdir().unwrap();
+        std::fs::write(source.path().join("Kconfig"), "config C\n\tbool\n").unwrap();
+        let warnings = Config::default().check(&requested, source.path()).unwrap();
+        assert_eq!(
+            warnings,
+            ["CONFIG_B (a:3) does not exist in this version of the source"]
         );
     }
 
@@ -411,6 +560,34 @@ mod tests {
         assert!(lacks_it("# nothing is told"));
         assert!(!lacks_it("# Linux/x86 6.15.0-rc1 Kernel Configuration"));
         assert!(!lacks_it("# Linux/x86 7.2.12 Kernel Configuration"));
+    }
+
+    #[test]
+    fn what_completes_a_whole_configuration_has_all_that_guests_need() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fragments/contract.config");
+        let text = std::fs::read_to_string(path).unwrap();
+        let requested = Requested::read(&[fragment("contract", &text)]).unwrap();
+        for (option, _) in REQUIRED {
+            assert_eq!(requested.options[*option].value, "y", "{option}");
+        }
+    }
+
+    #[test]
+    fn what_became_of_a_whole_configuration_is_told() {
+        let whole = "CONFIG_A=y\nCONFIG_OLD=y\nCONFIG_M=m\nCONFIG_HZ=0x10\n";
+        let mut requested =
+            Requested::read(&[fragment("contract", "CONFIG_A=y\nCONFIG_NUMA=y\n")]).unwrap();
+        requested.whole = Some(fragment("my.config", whole));
+        let config = Config::parse("CONFIG_A=y\nCONFIG_NUMA=y\nCONFIG_HZ=0x0010\n");
+        assert_eq!(
+            config.completed(&requested),
+            [
+                "my.config: added or changed for the guest: CONFIG_NUMA=y (was n)",
+                "my.config: 1 options that make modules are off, for a guest loads none",
+                "my.config: otherwise in this version of the source, or with this compiler: \
+                 CONFIG_OLD=n (was y)",
+            ]
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::build::{Build, BuildError, Built, RECIPE, VARIABLES};
 use crate::cache::{Cache, CacheError, Part, Wait};
-use crate::config::Requested;
+use crate::config::{Config, Requested};
 use crate::digest::{Digest, Digester};
 use crate::error::KernelError;
 use crate::image;
@@ -25,11 +25,15 @@ use crate::objects::{self, Objects};
 use crate::patch;
 use crate::process::Job;
 use crate::progress::{Event, Progress, Stage};
-use crate::source::{Getting, History, Identity, Opened};
+use crate::source::{Getting, History, Identity, Opened, kernel_version};
 use crate::store::{self, Found, Kernel, Manifest, PatchRecord, Provenance, SCHEMA};
 use crate::toolchain::{Toolbox, Toolchain};
 use crate::tree::{Content, SourceTree};
 use crate::wanted::{Origin, Recipe, Wanted, file_name};
+
+/// The oldest kernels that can be built for a guest are of this major version: those
+/// before have no PVH entry of their own (`CONFIG_PVH`, since v5.0).
+const OLDEST: u32 = 5;
 
 /// How kernels are built. None of it decides what they are, but for the compiler.
 #[derive(Debug, Clone)]
@@ -96,6 +100,7 @@ pub fn ensure(
     }
     match &wanted.origin {
         Origin::Image(path) => work.adopt(&wanted.name, path),
+        Origin::Package(path) => work.adopt_package(&wanted.name, path),
         Origin::Recipe(recipe) => work.make(&wanted.name, recipe),
     }
 }
@@ -110,7 +115,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn make(&self, name: &str, recipe: &Recipe) -> Result<Kernel, KernelError> {
-        let requested = Requested::read(&recipe.fragments)?;
+        let requested = Requested::of(recipe)?;
         self.tools.check_build(Path::new("/nonexistent"))?;
         if !recipe.patches.is_empty() {
             self.tools.check_patch()?;
@@ -160,6 +165,17 @@ impl Work<'_> {
             lock,
             history,
         } = opened;
+        // Before anything long begins.
+        if let Some(version) = kernel_version(&tree.src())
+            && let Some(major) = version
+                .split('.')
+                .next()
+                .and_then(|text| text.parse::<u32>().ok())
+            && major < OLDEST
+        {
+            let name = name.to_owned();
+            return Err(BuildError::Ancient { name, version }.into());
+        }
         if objects::distrust_future(lock.entry())? {
             self.progress.event(Event::Note(
                 "the clock was set back since the last build: everything is compiled again",
@@ -169,7 +185,7 @@ impl Work<'_> {
         let ccache = self.options.ccache && self.tools.has_ccache();
         let mut shape = Digester::new();
         shape
-            .field("options", requested.text())
+            .field("options", requested.identity())
             .field("compiler", &toolchain.compiler)
             .field("cc", &toolchain.cc)
             .field("linker", &toolchain.linker)
@@ -217,6 +233,9 @@ impl Work<'_> {
         let read = |path: &Path| {
             Digest::of_file(path).map_err(|error| CacheError::io("read", path, error))
         };
+        let config = fs::read_to_string(&built.config)
+            .map_err(|error| CacheError::io("read", &built.config, error))?;
+        let config_reads_fw_cfg = Config::parse(&config).value("CONFIG_FW_CFG_SYSFS") == Some("y");
         let manifest = Manifest {
             schema: SCHEMA,
             name: name.to_owned(),
@@ -235,9 +254,10 @@ impl Work<'_> {
                         direction: patch.direction,
                     })
                     .collect(),
-                requested: Digest::of(requested.text().as_bytes()),
+                requested: Digest::of(requested.identity().as_bytes()),
                 config: read(&built.config)?,
                 warnings: built.warnings,
+                notes: built.notes,
                 toolchain,
                 variables: VARIABLES
                     .iter()
@@ -246,6 +266,8 @@ impl Work<'_> {
                 ccache,
                 seconds: start.elapsed().as_secs_f64(),
             }),
+            reads_fw_cfg: config_reads_fw_cfg,
+            modules: Vec::new(),
             at: Timestamp::now(),
         };
         let kernel = store::publish(self.cache, entry, &manifest, name)?;
@@ -357,7 +379,12 @@ impl Work<'_> {
             },
         };
         match store::find(self.cache, key, name, &wait)? {
-            Found::Kernel(kernel) => Ok(Some(*kernel)),
+            Found::Kernel(kernel) => {
+                for note in kernel.manifest.built.iter().flat_map(|built| &built.notes) {
+                    self.progress.event(Event::Note(note));
+                }
+                Ok(Some(*kernel))
+            }
             Found::Nothing => Ok(None),
             Found::Damaged(why) => {
                 let warning =
@@ -377,11 +404,16 @@ fn key(source: &Identity, recipe: &Recipe, requested: &Requested, toolchain: &To
     digester
         .field("recipe", RECIPE)
         .field("source", source.digest.to_string())
-        .field("options", requested.text())
+        .field("options", requested.identity())
         .field("compiler", &toolchain.compiler)
         .field("linker", &toolchain.linker);
     for (name, value) in VARIABLES {
         digester.field(name, value);
+    }
+    // What is found in the store is not checked again.
+    let musts = requested.musts();
+    if !musts.is_empty() {
+        digester.field("musts", musts);
     }
     for patch in &recipe.patches {
         let direction = match patch.direction {

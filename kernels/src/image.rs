@@ -3,6 +3,8 @@
 //! Two kinds boot: a `vmlinux` with the PVH entry's note (which QEMU's `-kernel`
 //! looks for) and a `bzImage`. It is not found out here whether one really boots.
 
+pub(crate) mod payload;
+
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -49,6 +51,21 @@ pub enum ImageError {
         path: PathBuf,
         /// What it is, and what would do.
         why: String,
+    },
+    /// A module that lies with it is another kernel's.
+    #[error(
+        "the module {module} that lies with {path:?} is for the kernel {built_for}, and this kernel \
+         is {release}: give the image and the modules of one build"
+    )]
+    Module {
+        /// The image or package.
+        path: PathBuf,
+        /// The module.
+        module: String,
+        /// The release that it is for.
+        built_for: String,
+        /// The image's release.
+        release: String,
     },
 }
 
@@ -110,9 +127,13 @@ fn identify(head: &[u8], file: &mut File) -> Result<Kind, String> {
         (b"070701", "a cpio archive (an initramfs)"),
         (
             b"!<arch>\ndebian-binary",
-            "a Debian package: unpack it and give its /boot/vmlinuz-*",
+            "a Debian package, and its name does not end in .deb",
         ),
         (b"!<arch>\n", "a static library"),
+        (
+            b"\xed\xab\xee\xdb",
+            "an RPM package: unpack it (rpm2cpio) and give its vmlinuz",
+        ),
         (b"QFI\xfb", "a disk image"),
         (b"#!", "a script"),
         (b"From ", "a patch: write KERNEL+PATCH"),

@@ -11,6 +11,7 @@ use std::path::Path;
 use crate::cache::CacheError;
 use crate::config::Config;
 use crate::digest::{Digest, Digester};
+use crate::spelling;
 
 /// What is known of some options.
 #[derive(Debug, Default)]
@@ -79,6 +80,21 @@ pub(crate) fn digest(source: &Path) -> Result<Digest, CacheError> {
         digester.field("text", text.to_string());
     }
     Ok(digester.finish())
+}
+
+/// The option of a source whose name is nearest to one that it does not have.
+pub(crate) fn nearest(source: &Path, option: &str) -> Result<Option<String>, CacheError> {
+    let mut names = BTreeSet::new();
+    walk(source, source, &mut |text| {
+        names.extend(text.lines().filter_map(|line| {
+            let (word, name) = line.trim_start().split_once([' ', '\t'])?;
+            ["config", "menuconfig"]
+                .contains(&word)
+                .then(|| format!("CONFIG_{}", name.trim()))
+        }));
+    })?;
+    let nearest = spelling::nearest(option, names.iter().map(String::as_str));
+    Ok(nearest.map(str::to_owned))
 }
 
 impl Symbol {

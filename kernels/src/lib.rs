@@ -38,10 +38,12 @@ mod git;
 mod jobs;
 mod kconfig;
 mod log;
+mod module;
 mod objects;
 mod process;
 #[cfg(test)]
 mod properties;
+mod setting;
 mod spelling;
 mod tree;
 

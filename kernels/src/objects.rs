@@ -35,6 +35,9 @@ pub(crate) struct Memory {
     /// For a git source: the id of the tree that it was built from last.
     #[serde(default)]
     pub(crate) tree: Option<String>,
+    /// What became of a whole configuration.
+    #[serde(default)]
+    pub(crate) notes: Vec<String>,
     /// Steps of the last build that began with nothing.
     pub(crate) cold_steps: Option<u64>,
     /// Steps of the last other build.

@@ -64,8 +64,28 @@ pub struct Manifest {
     pub release: String,
     /// How it was built; `None` for an image of somebody else's.
     pub built: Option<Provenance>,
+    /// Whether a guest can read its plan from fw_cfg.
+    #[serde(default = "yes")]
+    pub reads_fw_cfg: bool,
+    /// Modules that the guest has to load, in their order; only a kernel of somebody
+    /// else's has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<ModuleRecord>,
     /// When it came into the store.
     pub at: Timestamp,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A module that lies in a kernel's entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleRecord {
+    /// Its file there.
+    pub file: String,
+    /// The digest of its bytes.
+    pub digest: Digest,
 }
 
 /// How a kernel was built.
@@ -81,6 +101,9 @@ pub struct Provenance {
     pub config: Digest,
     /// Options asked for that this version of the source does not have.
     pub warnings: Vec<String>,
+    /// What became of a whole configuration that was asked for.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Compiler and linker.
     pub toolchain: Toolchain,
     /// What `make` was told: `NAME=value`.
@@ -115,10 +138,26 @@ impl Kernel {
     /// What the guest contract needs that this kernel's configuration lacks, with the
     /// reason of each; nothing if the configuration is not known.
     pub fn lacks(&self) -> Result<Vec<(&'static str, &'static str)>, CacheError> {
-        Ok(self
-            .read_config()?
-            .map(|config| config.lacks())
-            .unwrap_or_default())
+        let Some(config) = self.read_config()? else {
+            return Ok(Vec::new());
+        };
+        let mut lacks = config.lacks();
+        // A module does as well, if it is there.
+        lacks.retain(|(option, _)| {
+            !(*option == "CONFIG_FW_CFG_SYSFS" && self.manifest.reads_fw_cfg)
+        });
+        Ok(lacks)
+    }
+
+    /// The modules that the guest has to load, in their order: names and files.
+    pub fn modules(&self) -> impl Iterator<Item = (&str, PathBuf)> {
+        let modules = self.manifest.modules.iter();
+        modules.map(|module| {
+            (
+                module.file.as_str(),
+                self.image.with_file_name(&module.file),
+            )
+        })
     }
 
     fn read_config(&self) -> Result<Option<Config>, CacheError> {
@@ -183,6 +222,11 @@ fn open(lock: EntryLock, key: &Digest, name: &str) -> Result<Kernel, String> {
             "its image has the digest {digest}, and {} is expected",
             manifest.image_digest
         ));
+    }
+    for module in &manifest.modules {
+        if Digest::of_file(&entry.join(&module.file)).ok() != Some(module.digest) {
+            return Err(format!("its module {} is gone or another one", module.file));
+        }
     }
     let config = entry.join(CONFIG);
     Ok(Kernel {

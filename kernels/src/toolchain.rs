@@ -108,6 +108,10 @@ const DECOMPRESS: &[Thing] = &[
     thing("zstd", "zstd", "zstd", "zstd", "zstd", ""),
 ];
 
+const KEYRING: &[Thing] = &[thing(
+    "openssl", "openssl", "openssl", "openssl", "openssl", "",
+)];
+
 const PATCH: &[Thing] = &[thing("git", "git", "git-core", "git", "git-core", "")];
 
 const LIBELF: Thing = thing(
@@ -117,6 +121,15 @@ const LIBELF: Thing = thing(
     "libelf",
     "libelf-devel",
     "tools/objtool/Makefile",
+);
+
+const LIBSSL: Thing = thing(
+    "the header openssl/opensslv.h",
+    "libssl-dev",
+    "openssl-devel",
+    "openssl",
+    "libopenssl-devel",
+    "",
 );
 
 const fn thing(
@@ -166,6 +179,22 @@ impl Toolbox {
         self.report("building a kernel", &missing)
     }
 
+    /// Checks what a kernel needs that has a keyring in it: its build makes and reads
+    /// certificates.
+    pub(crate) fn check_keyring(&self) -> Result<(), ToolError> {
+        let mut missing: Vec<&Thing> = KEYRING
+            .iter()
+            .filter(|thing| !self.has(thing.name))
+            .collect();
+        if !self.compiles("#include <openssl/opensslv.h>\n") {
+            missing.push(&LIBSSL);
+        }
+        self.report(
+            "building a kernel with CONFIG_SYSTEM_TRUSTED_KEYRING",
+            &missing,
+        )
+    }
+
     /// Checks the tools that unpack a Debian package.
     pub(crate) fn check_unpack(&self) -> Result<(), ToolError> {
         self.check("unpacking the kernel's source", UNPACK)
@@ -201,8 +230,14 @@ impl Toolbox {
             .iter()
             .enumerate()
             .map(|(index, (system, command))| {
-                let mut packages: Vec<&str> =
-                    missing.iter().map(|thing| thing.packages[index]).collect();
+                let mut packages: Vec<&str> = missing
+                    .iter()
+                    .map(|thing| match thing.name {
+                        // Debian's packages of compilers are called like these.
+                        "gcc" if index == 0 => self.compiler.as_str(),
+                        _ => thing.packages[index],
+                    })
+                    .collect();
                 packages.sort_unstable();
                 packages.dedup();
                 format!("  {system}: {command} {}", packages.join(" "))
@@ -271,6 +306,80 @@ impl Toolbox {
             &self.path,
         )
     }
+}
+
+/// The tool that decompresses what begins like this, and its arguments.
+pub(crate) fn decompressor(head: &[u8]) -> Option<(&'static str, &'static [&'static str])> {
+    const PLAIN: &[&str] = &["--decompress", "--stdout"];
+    let known: [(&[u8], _, _); 3] = [
+        (
+            b"\xfd7zXZ\0",
+            "xz",
+            &["--decompress", "--stdout", "-T0"][..],
+        ),
+        (b"\x1f\x8b", "gzip", PLAIN),
+        (
+            b"\x28\xb5\x2f\xfd",
+            "zstd",
+            &["--decompress", "--stdout", "--quiet"],
+        ),
+    ];
+    let (_, tool, arguments) = known
+        .into_iter()
+        .find(|(magic, ..)| head.starts_with(magic))?;
+    Some((tool, arguments))
+}
+
+/// How to install what a build's output says is missing, each way on a line of its own
+/// after a line's end; nothing if it is not known.
+pub(crate) fn install(missing: &str) -> String {
+    const MORE: &[Thing] = &[
+        thing(
+            "the library libelf",
+            "libelf-dev",
+            "elfutils-libelf-devel",
+            "libelf",
+            "libelf-devel",
+            "",
+        ),
+        thing(
+            "the library libcrypto",
+            "libssl-dev",
+            "openssl-devel",
+            "openssl",
+            "libopenssl-devel",
+            "",
+        ),
+        thing("pahole", "pahole", "dwarves", "pahole", "dwarves", ""),
+        thing("python3", "python3", "python3", "python", "python3", ""),
+        thing("cpio", "cpio", "cpio", "cpio", "cpio", ""),
+        thing("lz4", "lz4", "lz4", "lz4", "lz4", ""),
+        thing("rsync", "rsync", "rsync", "rsync", "rsync", ""),
+        thing(
+            "the header libelf.h",
+            "libelf-dev",
+            "elfutils-libelf-devel",
+            "libelf",
+            "libelf-devel",
+            "",
+        ),
+    ];
+    let known = [BUILD, DECOMPRESS, PATCH, KEYRING, MORE];
+    let thing = known
+        .iter()
+        .flat_map(|things| things.iter())
+        .chain([&LIBELF, &LIBSSL])
+        .find(|thing| {
+            thing.name == missing || (thing.name == LIBSSL.name && missing.contains("openssl/"))
+        });
+    let Some(thing) = thing else {
+        return String::new();
+    };
+    SYSTEMS
+        .iter()
+        .zip(thing.packages)
+        .map(|((system, command), package)| format!("\n  {system}: {command} {package}"))
+        .collect()
 }
 
 /// Checks in advance whether this machine has what builds need, for a report about

@@ -36,6 +36,8 @@ pub enum Origin {
     Recipe(Recipe),
     /// It is there: an image that somebody else built.
     Image(PathBuf),
+    /// It is in a distribution's package (`.deb`).
+    Package(PathBuf),
 }
 
 /// How to build a kernel.
@@ -45,8 +47,13 @@ pub struct Recipe {
     pub source: Source,
     /// What is changed in it, in order.
     pub patches: Vec<Patch>,
-    /// Its configuration; later ones win.
+    /// A whole `.config` that it starts from; without one it starts from nothing.
+    pub config: Option<Fragment>,
+    /// Its configuration; later ones win. An option that this version of the source does
+    /// not have is passed over, with a warning.
     pub fragments: Vec<Fragment>,
+    /// What the user's word adds to that. Each option must exist.
+    pub own: Vec<Fragment>,
 }
 
 /// Where a kernel's source comes from.
@@ -274,6 +281,13 @@ impl Wanted {
     pub fn release(&self) -> Option<String> {
         match &self.origin {
             Origin::Image(path) => crate::image::inspect(path).ok()?.release,
+            // Debian's names: linux-image-6.12.95+deb12-cloud-amd64_6.12.95-1_amd64.deb
+            Origin::Package(path) => {
+                let name = file_name(path);
+                let release = name.strip_prefix("linux-image-")?.split('_').next()?;
+                let release = release.strip_prefix("unsigned-").unwrap_or(release);
+                Some(release.to_owned())
+            }
             Origin::Recipe(recipe) => recipe.source.release(),
         }
     }

@@ -8,6 +8,7 @@
 
 mod comparisons;
 mod exactness;
+mod foreign;
 mod matrix;
 mod own;
 mod vacuity;
@@ -51,6 +52,7 @@ fn trials() -> miette::Result<Vec<Trial>> {
     trials.extend(vacuity::trials(&bench)?);
     trials.extend(exactness::trials(&bench)?);
     trials.extend(comparisons::trials(&bench));
+    trials.extend(foreign::trials(&bench));
     Ok(trials)
 }
 

@@ -30,7 +30,7 @@ const EXITS: &str = "Exit codes: 0 every verdict is pass (compare: nothing broke
 1 fail or broken, 2 wrong input, 3 inconclusive or unclear, 130 interrupted.
 
 Environment: NUMALAB_CACHE kernels and saved guests (by default in the user's cache folder), \
-NUMALAB_RUNS run folders (target/numalab/runs), NUMALAB_QEMU the QEMU to use, NUMALAB_ROOT the \
+NUMALAB_RUNS run folders (target/numalab/runs), NUMALAB_QEMU the QEMU to use, NUMALAB_CC the compiler of kernels (gcc), NUMALAB_ROOT the \
 project's folder, NUMALAB_PROVE_AGAIN=N proves one in N remembered results again (50; 1 all, 0 \
 none), NUMALAB_DRAW=N repeats a draw of these.";
 
@@ -89,10 +89,56 @@ pub(super) enum KernelCommand {
         /// `NUMALAB_BASE` and `NUMALAB_KERNEL`.
         #[arg(long)]
         matrix: bool,
+        #[command(flatten)]
+        configuring: Configuring,
         /// Compiler processes at a time; by default what processors and memory allow.
         #[arg(long, short, value_parser = jobs)]
         jobs: Option<usize>,
     },
+}
+
+/// How kernels are configured. Each is short for a part of the kernel's word, which reports
+/// show: `linux-6.12+CONFIG_HZ_250=y`.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Configuration of kernels that are built")]
+pub(super) struct Configuring {
+    /// A whole `.config` in place of the kernel's own; what guests need is added, and told.
+    /// As a part of a word: `+config:FILE`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<String>,
+    /// A fragment of a configuration on top; can be given again. As a part of a word:
+    /// `+fragment:FILE`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) config_fragment: Vec<String>,
+    /// An option on top of all; can be given again. As a part of a word: `+CONFIG_X=y`.
+    #[arg(long, value_name = "CONFIG_X=VALUE")]
+    pub(super) set: Vec<String>,
+}
+
+impl Configuring {
+    /// A kernel's word with these parts.
+    pub(super) fn word(&self, word: &str) -> Result<String, Failure> {
+        let mut word = word.to_owned();
+        let files = self.config.iter().map(|file| ("config:", file));
+        let files = files.chain(self.config_fragment.iter().map(|file| ("fragment:", file)));
+        for (kind, piece) in files.chain(self.set.iter().map(|set| ("", set))) {
+            if kind.is_empty() && !piece.starts_with("CONFIG_") {
+                return Err(Failure::Input(miette::miette!(
+                    "--set {piece:?}: an option's name begins with CONFIG_"
+                )));
+            }
+            if piece.contains('+') {
+                return Err(Failure::Input(miette::miette!(
+                    "{piece:?} has a `+`, which parts a kernel's word: put an option into a \
+                     fragment, and give files another name"
+                )));
+            }
+            word.push('+');
+            word.push_str(kind);
+            word.push_str(piece);
+        }
+        Ok(word)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -199,6 +245,7 @@ pub(super) struct RunArgs {
     /// source folder, and with `+PATCH` patches on top: a diff, mails, a folder, or revisions
     /// `A..B`; `+revert:PATCH` takes them back.
     /// A tarball is a kernel, too, and so is a tarball's `https://...#sha256=...`.
+    /// A distribution's kernel package (.deb) needs no build. `+CONFIG_X=y` sets an option.
     #[arg(long, short)]
     pub(super) kernel: String,
     /// The replicate: another seed gives another, equally repeatable run.
@@ -207,6 +254,8 @@ pub(super) struct RunArgs {
     /// Runs each scenario with so many seeds, from `--seed` on. In live mode 3 unless said.
     #[arg(long)]
     pub(super) repeat: Option<u64>,
+    #[command(flatten)]
+    pub(super) configuring: Configuring,
     #[command(flatten)]
     pub(super) platform: Platform,
 }
@@ -222,6 +271,8 @@ pub(super) struct CompareArgs {
     /// Number of seeds over which verdicts are taken.
     #[arg(long, default_value_t = 3)]
     pub(super) seeds: u64,
+    #[command(flatten)]
+    pub(super) configuring: Configuring,
     #[command(flatten)]
     pub(super) platform: Platform,
 }

@@ -17,8 +17,12 @@ pub(super) async fn compare(
 ) -> Result<u8, Failure> {
     let lab = Lab::open()?;
     let scenarios = lab.project.scenarios(&args.scenarios)?;
-    let base = lab.wanted(&args.base)?;
-    let patched = lab.wanted(&args.patched)?;
+    let words = [
+        args.configuring.word(&args.base)?,
+        args.configuring.word(&args.patched)?,
+    ];
+    let base = lab.wanted(&words[0])?;
+    let patched = lab.wanted(&words[1])?;
     let stand = args.platform.check(&lab)?;
     let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
 
@@ -34,7 +38,7 @@ pub(super) async fn compare(
         jobs: args.platform.jobs,
         budget: args.platform.budget,
     };
-    let repeat = repeat(args);
+    let repeat = repeat(args, &words);
     let (report, folder) =
         comparison::run(&lab, stand, &sides, &request, repeat, ui, cancel).await?;
     if json {
@@ -47,9 +51,9 @@ pub(super) async fn compare(
     Ok(report.exit_code)
 }
 
-fn repeat(args: &CompareArgs) -> String {
+fn repeat(args: &CompareArgs, kernels: &[String]) -> String {
     let mut words = vec!["numalab".to_owned(), "compare".to_owned()];
-    words.extend([args.base.clone(), args.patched.clone()]);
+    words.extend(kernels.iter().cloned());
     words.extend(args.scenarios.iter().cloned());
     if args.seeds != 3 {
         words.extend(["--seeds".to_owned(), args.seeds.to_string()]);

@@ -19,12 +19,13 @@ pub(super) async fn kernel(
     let KernelCommand::Build {
         kernels,
         matrix,
+        configuring,
         jobs,
     } = command;
     let lab = Lab::open()?;
     let mut wanted: Vec<Wanted> = Vec::new();
     for word in kernels {
-        wanted.push(lab.wanted(word)?);
+        wanted.push(lab.wanted(&configuring.word(word)?)?);
     }
     if *matrix {
         wanted.extend(lab.kernels_of_tests()?);

@@ -25,7 +25,7 @@ pub(super) async fn run(
     let lab = Lab::open()?;
     // What the user wrote is checked before anything long begins.
     let mut scenarios = lab.project.scenarios(&args.scenarios)?;
-    let wanted = lab.wanted(&args.kernel)?;
+    let wanted = lab.wanted(&args.configuring.word(&args.kernel)?)?;
     let live = args.platform.mode == ModeName::Live;
     let stand = args.platform.check(&lab)?;
     let kernel = lab.kernel(

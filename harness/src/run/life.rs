@@ -9,6 +9,7 @@ use crate::lab::LabError;
 use crate::machine::argv::{Boot, Start};
 use crate::machine::guest::GuestError;
 use crate::machine::outcome::{End, Outcome};
+use crate::report::PlanIn;
 use crate::snapshot::{Copied, Saved, Wish};
 use crate::ui::Ui;
 
@@ -34,6 +35,10 @@ impl Stand {
         let Some(snapshots) = &self.checked.snapshots else {
             return Ok(None);
         };
+        if request.kernel.plan_in == PlanIn::Initramfs {
+            // It would come too early, into the guest that is saved.
+            return Ok(None);
+        }
         let (nodes, kernel) = (request.machine.nodes().len(), &request.kernel);
         let nodes = match nodes {
             1 => "1 node".to_owned(),
@@ -43,7 +48,7 @@ impl Stand {
             qemu: &self.checked.qemu,
             boot,
             kernel: &kernel.digest,
-            image: &self.checked.image.digest,
+            image: self.image(kernel).1,
             title: &format!("{} on {nodes}", kernel.name),
         };
         let Some(saved) = snapshots.get(&wish, ui, cancel).await? else {

@@ -12,23 +12,30 @@ use crate::file;
 use crate::lanes::Scene;
 use crate::records::Records;
 use crate::stop::{Stage, Stop};
-use crate::{clock, coherence, knob, mounts, orders, power, scheduling, seed, steps, topology};
+use crate::{
+    clock, coherence, knob, modules, mounts, orders, power, scheduling, seed, steps, topology,
+};
 
 /// Runs the guest.
 pub(crate) fn run() -> ! {
     // Without file systems there may still be the image's own devices to speak through.
     let mounted = mounts::all();
+    let loaded = modules::load();
     let settled = scheduling::settle();
     match Records::open() {
         Ok(mut records) => {
             let outcome = mounted
                 .stage("mounts")
+                .and_then(|()| loaded.stage("modules"))
                 .and_then(|()| settled.stage("scheduling"))
                 .and_then(|()| follow(&mut records));
             finish(records, outcome);
         }
         Err(error) => {
             if let Err(error) = mounted {
+                eprintln!("numalab-agent: {error}");
+            }
+            if let Err(error) = loaded {
                 eprintln!("numalab-agent: {error}");
             }
             eprintln!("numalab-agent: {error}");

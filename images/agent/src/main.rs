@@ -20,6 +20,7 @@ mod file;
 mod knob;
 mod lanes;
 mod message;
+mod modules;
 mod mounts;
 mod orders;
 mod power;

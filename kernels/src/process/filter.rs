@@ -33,7 +33,7 @@ impl<'a> Filter<'a> {
         mut command: Command,
         input: File,
         log: &Path,
-        lock: &EntryLock,
+        lock: Option<&EntryLock>,
         deadline: Duration,
         cancel: &'a AtomicBool,
     ) -> Result<Self, JobError> {
@@ -48,7 +48,7 @@ impl<'a> Filter<'a> {
             .stdout(Stdio::piped())
             .stderr(errors)
             .process_group(0);
-        tie_to_parent(&mut command, Some(lock.descriptor()));
+        tie_to_parent(&mut command, lock.map(EntryLock::descriptor));
         let start = |source| JobError::Start {
             program: program.clone(),
             source,

@@ -18,6 +18,7 @@ use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
 use crate::process::{Filter, JobError};
 use crate::progress::{Event, Stage};
+use crate::toolchain;
 use crate::tree::SourceTree;
 use crate::wanted::{Source, file_name};
 
@@ -214,8 +215,14 @@ impl Getting<'_> {
                 let mut command = self.tools.command(tool);
                 command.args(arguments);
                 let input = file.try_clone().map_err(read)?;
-                let mut filter =
-                    Filter::start(command, input, log, lock, self.fetch_deadline, self.cancel)?;
+                let mut filter = Filter::start(
+                    command,
+                    input,
+                    log,
+                    Some(lock),
+                    self.fetch_deadline,
+                    self.cancel,
+                )?;
                 let unpacked = bounded(&mut filter);
                 // After the archive's end there may be padding, and a checksum.
                 let rest = unpacked
@@ -325,20 +332,7 @@ fn compression(file: &mut File, path: &Path) -> Result<Compression, SourceError>
     if head.is_empty() {
         return refused("it is empty");
     }
-    let known = [
-        (
-            &b"\xfd7zXZ\0"[..],
-            "xz",
-            &["--decompress", "--stdout", "-T0"][..],
-        ),
-        (b"\x1f\x8b", "gzip", &["--decompress", "--stdout"]),
-        (
-            b"\x28\xb5\x2f\xfd",
-            "zstd",
-            &["--decompress", "--stdout", "--quiet"],
-        ),
-    ];
-    if let Some((_, tool, arguments)) = known.iter().find(|(magic, ..)| head.starts_with(magic)) {
+    if let Some((tool, arguments)) = toolchain::decompressor(&head) {
         return Ok(Compression::By(tool, arguments));
     }
     if head.get(257..262) == Some(b"ustar") {

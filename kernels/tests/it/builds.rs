@@ -311,3 +311,89 @@ fn an_interrupted_caller_gets_its_own_class() {
     .unwrap_err();
     assert_eq!(error.class(), Class::Interrupted);
 }
+
+#[test]
+fn what_a_compiler_or_this_machine_cannot_do_is_not_the_sources_fault() {
+    for (said, class, told) in [
+        (
+            "cannot use keyword 'false' as enumeration constant",
+            Class::Environment,
+            "is too new for Linux 6.12.0-small: it takes C23 for granted",
+        ),
+        (
+            "Killed signal terminated program cc1",
+            Class::Environment,
+            "try fewer jobs than 2",
+        ),
+        (
+            "fatal error: openssl/bio.h: No such file or directory",
+            Class::Environment,
+            "Debian, Ubuntu: apt-get install libssl-dev",
+        ),
+        ("something else", Class::Build, "something else"),
+    ] {
+        let bench = Bench::new();
+        let text = format!("\treturn value + 1;\n#error x.c:1:1: {said}");
+        let broken = diff(
+            "second.c",
+            "\treturn value + 1;",
+            &text.replace('\n', "\n+"),
+        );
+        let broken = broken.replace(",3 @@\n", ",4 @@\n");
+        let error = bench
+            .ensure(&bench.patched(&broken, Direction::Apply))
+            .unwrap_err();
+        assert_eq!(error.class(), class, "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+        // The next kernel is none the worse for it.
+        bench.ensure(&bench.wanted("small")).unwrap();
+    }
+}
+
+#[test]
+fn a_kernel_that_is_too_old_to_be_started_is_refused_before_anything_is_compiled() {
+    let bench = Bench::new();
+    let makefile = bench.source().join("Makefile");
+    let text = fs::read_to_string(&makefile).unwrap();
+    fs::write(&makefile, text.replace("VERSION = 6\n", "VERSION = 4\n")).unwrap();
+    let listener = Listener::default();
+    let error = bench
+        .ensure_told(&bench.wanted("small"), &listener)
+        .unwrap_err();
+    assert_eq!(error.class(), Class::Environment);
+    assert!(
+        error.to_string().contains("small is Linux 4.12.0-small"),
+        "{error}"
+    );
+    assert!(
+        !listener.text().contains("compiling"),
+        "{}",
+        listener.text()
+    );
+}
+
+#[test]
+fn another_compiler_is_used_and_one_that_is_not_here_is_told_with_its_package() {
+    let mut bench = Bench::new();
+    let gcc = bench.ensure(&bench.wanted("small")).unwrap();
+    let other = bench.write(
+        "bin/my-gcc",
+        "#!/bin/sh\ncase $1 in --version) echo my-gcc 1;; *) exec gcc \"$@\";; esac\n",
+    );
+    let mut mode = fs::metadata(&other).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    fs::set_permissions(&other, mode).unwrap();
+    bench.options.compiler = other.to_str().unwrap().to_owned();
+    let kernel = bench.ensure(&bench.wanted("small")).unwrap();
+    assert_ne!(kernel.key, gcc.key);
+    assert_eq!(
+        kernel.manifest.built.unwrap().toolchain.compiler,
+        "my-gcc 1"
+    );
+    bench.options.compiler = "gcc-1234".to_owned();
+    let error = bench.ensure(&bench.wanted("small")).unwrap_err();
+    assert!(
+        error.to_string().contains("apt-get install gcc-1234"),
+        "{error}"
+    );
+}

@@ -99,3 +99,113 @@ fn a_patch_to_kconfig_makes_the_configuration_anew() {
     assert!(error.to_string().contains("CONFIG_NUMA=y"), "{error}");
     bench.ensure(&bench.wanted("small")).unwrap();
 }
+
+#[test]
+fn an_option_of_the_word_goes_in_and_is_a_part_of_the_name() {
+    let bench = Bench::new();
+    let small = bench.ensure(&bench.wanted("small")).unwrap();
+    let wanted = bench.wanted("small+CONFIG_NUMA_BALANCING=y");
+    assert_eq!(wanted.name, "small+NUMA_BALANCING=y");
+    assert_eq!(wanted.word, "small+CONFIG_NUMA_BALANCING=y");
+    let more = bench.ensure(&wanted).unwrap();
+    assert_ne!(more.key, small.key);
+    assert_eq!(
+        more.config_value("CONFIG_NUMA_BALANCING")
+            .unwrap()
+            .as_deref(),
+        Some("y")
+    );
+    let file = bench.write("own/more balance.config", "CONFIG_NUMA_BALANCING=y\n");
+    let wanted = bench.wanted("small+fragment:own/more balance.config");
+    assert_eq!(wanted.name, "small+more balance");
+    assert_eq!(wanted.word, format!("small+fragment:{}", file.display()));
+    assert_eq!(bench.ensure(&wanted).unwrap().key, more.key);
+    // The last one wins, and a patch may come before or after.
+    bench.write("change.patch", &crate::bench::change());
+    let wanted =
+        bench.wanted("small+fragment:own/more balance.config+change.patch+CONFIG_NUMA_BALANCING=n");
+    assert!(wanted.expected.is_empty());
+    let without = bench.ensure(&wanted).unwrap();
+    assert_eq!(without.config_value("CONFIG_NUMA_BALANCING").unwrap(), None);
+    assert_ne!(without.image_digest, small.image_digest);
+}
+
+#[test]
+fn an_option_of_the_word_that_is_dropped_unknown_or_misspelt_is_refused() {
+    let bench = Bench::new();
+    for (piece, told) in [
+        (
+            "CONFIG_NUMA=n+CONFIG_NUMA_BALANCING=y",
+            "CONFIG_NUMA_BALANCING=y (CONFIG_NUMA_BALANCING=y:1) exists but was dropped (its \
+             dependencies: NUMA; here NUMA=n)",
+        ),
+        (
+            "CONFIG_NUMA_BALANCNG=y",
+            "does not exist in this version of the source; did you mean CONFIG_NUMA_BALANCING?",
+        ),
+        // It is off, but so would be whatever was meant.
+        (
+            "CONFIG_NUMA_BALANCNG=n",
+            "does not exist in this version of the source; did you mean CONFIG_NUMA_BALANCING?",
+        ),
+    ] {
+        // Also where the same was configured before without a word of the user's.
+        bench.define("lax", &format!("{DEFINITION}  CONFIG_NUMA_BALANCNG: n\n"));
+        bench.ensure(&bench.wanted("lax")).unwrap();
+        let error = bench
+            .ensure(&bench.wanted(&format!("small+{piece}")))
+            .unwrap_err();
+        assert_eq!(error.class(), Class::Input);
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
+#[test]
+fn a_whole_configuration_is_completed_and_what_changed_is_told() {
+    let bench = Bench::new();
+    bench.write(
+        "catalog/fragments/contract.config",
+        "CONFIG_SMALL=y\nCONFIG_NUMA=y\n# CONFIG_MODULES is not set\n",
+    );
+    bench.write(
+        "my.config",
+        "CONFIG_SMALL=y\n# CONFIG_NUMA is not set\nCONFIG_NR_CPUS=8\nCONFIG_GONE=y\nCONFIG_X=m\n",
+    );
+    let wanted = bench.wanted("small+config:my.config");
+    assert_eq!(wanted.name, "small+config-my");
+    let listener = Listener::default();
+    let kernel = bench.ensure_told(&wanted, &listener).unwrap();
+    let value = |option| kernel.config_value(option).unwrap();
+    assert_eq!(value("CONFIG_NUMA").as_deref(), Some("y"));
+    assert_eq!(value("CONFIG_NR_CPUS").as_deref(), Some("8"));
+    let told = listener.text();
+    assert!(
+        told.contains("note: my.config: added or changed for the guest: CONFIG_NUMA=y (was n)"),
+        "{told}"
+    );
+    assert!(
+        told.contains("note: my.config: 1 options that make modules are off"),
+        "{told}"
+    );
+    assert!(told.contains("CONFIG_GONE=n (was y)"), "{told}");
+    // Another whole configuration is another kernel, and what the word adds wins.
+    bench.write("other.config", "CONFIG_SMALL=y\nCONFIG_NR_CPUS=16\n");
+    let other = bench
+        .ensure(&bench.wanted("small+config:other.config"))
+        .unwrap();
+    assert_ne!(other.key, kernel.key);
+    let word = "small+config:my.config+CONFIG_NR_CPUS=16";
+    let more = bench.ensure(&bench.wanted(word)).unwrap();
+    assert_eq!(
+        more.config_value("CONFIG_NR_CPUS").unwrap().as_deref(),
+        Some("16")
+    );
+    // What is told once is told again when the kernel is in the store.
+    let listener = Listener::default();
+    bench.ensure_told(&wanted, &listener).unwrap();
+    assert!(
+        listener.text().contains("CONFIG_NUMA=y (was n)"),
+        "{}",
+        listener.text()
+    );
+}

@@ -13,6 +13,7 @@ mod commits;
 mod config;
 mod directories;
 mod downloads;
+mod foreign;
 mod images;
 mod interruptions;
 mod packages;

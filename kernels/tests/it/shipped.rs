@@ -72,7 +72,7 @@ fn each_kernel_is_expected_to_do_what_its_patch_says() {
 fn the_variants_share_the_bases_source_and_options() {
     let recipe = |name: &str| match wanted(name).origin {
         Origin::Recipe(recipe) => recipe,
-        Origin::Image(path) => panic!("{path:?}"),
+        Origin::Image(path) | Origin::Package(path) => panic!("{path:?}"),
     };
     let base = recipe("linux-6.12");
     assert_eq!(base.source, debian("linux-source-6.12", None));

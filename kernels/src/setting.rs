@@ -1,0 +1,185 @@
+//! What a word of the command line says of a kernel's configuration: `+CONFIG_X=y`,
+//! `+fragment:FILE`, `+config:FILE`.
+//!
+//! Whether an option exists, and whether it is granted, is found out when the kernel is
+//! configured.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::catalog::WordError;
+use crate::definition::is_option;
+use crate::wanted::{Fragment, file_name};
+
+/// What stands before a fragment's file.
+const FRAGMENT: &str = "fragment:";
+
+/// What stands before the file of a whole configuration.
+const CONFIG: &str = "config:";
+
+/// A part of a word that configures.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// Options on top of the kernel's own configuration.
+    Own {
+        /// How the kernel is called after them.
+        name: String,
+        /// The part of the word, with an absolute path.
+        piece: String,
+        fragment: Fragment,
+    },
+    /// A whole `.config` in place of the kernel's own configuration.
+    Whole {
+        name: String,
+        piece: String,
+        config: Fragment,
+    },
+}
+
+impl Setting {
+    /// Reads a part of `word`; `None` if it is another kind of part.
+    pub(crate) fn read(piece: &str, word: &str, cwd: &Path) -> Result<Option<Self>, WordError> {
+        if let Some(name) = piece.strip_prefix(FRAGMENT) {
+            let (path, text) = file(name, piece, word, cwd)?;
+            return Ok(Some(Self::Own {
+                name: stem(&path),
+                piece: format!("{FRAGMENT}{}", path.display()),
+                fragment: Fragment {
+                    name: name.to_owned(),
+                    text,
+                },
+            }));
+        }
+        if let Some(name) = piece.strip_prefix(CONFIG) {
+            let (path, text) = file(name, piece, word, cwd)?;
+            return Ok(Some(Self::Whole {
+                name: format!("config-{}", stem(&path)),
+                piece: format!("{CONFIG}{}", path.display()),
+                config: Fragment {
+                    name: name.to_owned(),
+                    text,
+                },
+            }));
+        }
+        if !piece.starts_with("CONFIG_") || cwd.join(piece).exists() {
+            return Ok(None);
+        }
+        let fault = |why| WordError::Setting {
+            word: word.to_owned(),
+            piece: piece.to_owned(),
+            why,
+        };
+        let (option, value) = piece
+            .split_once('=')
+            .ok_or_else(|| fault("has no value: write CONFIG_X=y, =n, or another value"))?;
+        if !is_option(option) {
+            return Err(fault(
+                "names no option: CONFIG_ and then A-Z, 0-9, `_`, a-z",
+            ));
+        }
+        if value.is_empty() || value.contains(['\n', '\r']) {
+            return Err(fault(
+                "has no value of one line: write CONFIG_X=y, =n, or another value",
+            ));
+        }
+        let text = match value {
+            "n" => format!("# {option} is not set\n"),
+            value => format!("{option}={value}\n"),
+        };
+        Ok(Some(Self::Own {
+            name: piece.trim_start_matches("CONFIG_").to_owned(),
+            piece: piece.to_owned(),
+            fragment: Fragment {
+                name: piece.to_owned(),
+                text,
+            },
+        }))
+    }
+
+    /// How a kernel is called after it.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Own { name, .. } | Self::Whole { name, .. } => name,
+        }
+    }
+
+    /// The part of a word that means the same from any folder.
+    pub(crate) fn piece(&self) -> &str {
+        match self {
+            Self::Own { piece, .. } | Self::Whole { piece, .. } => piece,
+        }
+    }
+}
+
+fn file(name: &str, piece: &str, word: &str, cwd: &Path) -> Result<(PathBuf, String), WordError> {
+    if name.is_empty() {
+        return Err(WordError::Setting {
+            word: word.to_owned(),
+            piece: piece.to_owned(),
+            why: "names no file",
+        });
+    }
+    let path = cwd.join(name);
+    let path = path
+        .canonicalize()
+        .map_err(|source| WordError::Read { path, source })?;
+    let read = |source| WordError::Read {
+        path: path.clone(),
+        source,
+    };
+    let text =
+        String::from_utf8(fs::read(&path).map_err(read)?).map_err(|_| WordError::Setting {
+            word: word.to_owned(),
+            piece: piece.to_owned(),
+            why: "is a file that is no UTF-8 text",
+        })?;
+    Ok((path, text))
+}
+
+fn stem(path: &Path) -> String {
+    let name = file_name(path);
+    match name.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
+        _ => name.trim_start_matches('.').to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(piece: &str) -> Result<Option<Setting>, String> {
+        Setting::read(piece, "linux+x", Path::new("/nonexistent")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn options_are_told_from_patches() {
+        let Some(Setting::Own { name, fragment, .. }) = read("CONFIG_HZ=250").unwrap() else {
+            panic!("an option");
+        };
+        assert_eq!(
+            (name.as_str(), fragment.text.as_str()),
+            ("HZ=250", "CONFIG_HZ=250\n")
+        );
+        let Some(Setting::Own { fragment, .. }) = read("CONFIG_HZ_250=n").unwrap() else {
+            panic!("an option");
+        };
+        assert_eq!(fragment.text, "# CONFIG_HZ_250 is not set\n");
+        assert_eq!(read("fix.patch").unwrap(), None);
+        for wrong in [
+            "CONFIG_",
+            "CONFIG_X",
+            "CONFIG_X=",
+            "CONFIG_-=y",
+            "CONFIG_X=a\nCONFIG_Y=y",
+        ] {
+            assert!(read(wrong).unwrap_err().contains("linux+x"), "{wrong}");
+        }
+        assert!(read("fragment:").unwrap_err().contains("names no file"));
+        assert!(
+            read("config:none")
+                .unwrap_err()
+                .contains("/nonexistent/none")
+        );
+    }
+}

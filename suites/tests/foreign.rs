@@ -1,0 +1,73 @@
+//! A kernel that cannot read fw_cfg: the plan comes behind the initramfs, and the counters
+//! are those of the kernel that can.
+
+use std::sync::Arc;
+
+use libtest_mimic::Trial;
+use miette::{IntoDiagnostic as _, miette};
+use numalab::lab::Limits;
+use numalab::machine::mode::AcceleratorChoice;
+use numalab::proof::Memory;
+use numalab::report::{Life, PlanIn, text};
+use numalab::run::{Request, Stand};
+use numalab::ui::Ui;
+use numalab::verdict::Verdict;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Bench, block_on, name};
+
+const KERNEL: &str = "linux-6.12";
+const SCENARIO: &str = "smoke/two-nodes";
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+    let index = bench
+        .scenarios
+        .iter()
+        .position(|scenario| scenario.name == SCENARIO);
+    let trial = |index: usize| {
+        let bench = Arc::clone(bench);
+        Trial::test(name(&bench.scenarios[index], "no-fw-cfg"), move || {
+            block_on(|cancel| async move { runs(&bench, index, &cancel).await })
+        })
+    };
+    index.map(trial).into_iter().collect()
+}
+
+async fn runs(bench: &Bench, index: usize, cancel: &CancellationToken) -> miette::Result<()> {
+    let (lab, ui) = (&bench.lab, Ui::new(false));
+    let built = lab.kernel(&lab.wanted(KERNEL)?, Limits::default(), &ui, cancel)?;
+    // The same kernel with another name for the folder that the agent looks for.
+    let folder = tempfile::tempdir().into_diagnostic()?;
+    let mut image = std::fs::read(&built.id.path).into_diagnostic()?;
+    let name = b"qemu_fw_cfg\0";
+    let mut renamed = 0;
+    for at in 0..image.len().saturating_sub(name.len()) {
+        if image[at..].starts_with(name) {
+            image[at] = b'Q';
+            renamed += 1;
+        }
+    }
+    if renamed == 0 {
+        return Err(miette!("{KERNEL} has no fw_cfg to begin with"));
+    }
+    let path = folder.path().join("vmlinux");
+    std::fs::write(&path, image).into_diagnostic()?;
+    let word = path
+        .to_str()
+        .ok_or_else(|| miette!("{path:?} is no text"))?;
+    let theirs = lab.kernel(&lab.wanted(word)?, Limits::default(), &ui, cancel)?;
+    if theirs.id.plan_in != PlanIn::Initramfs {
+        return Err(miette!("it is not seen that it cannot read fw_cfg"));
+    }
+    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let stand = checked
+        .remembering(Memory::of_test())
+        .ready(&theirs.id, &ui, cancel)
+        .await?;
+    let request = Request::new(&bench.scenarios[index], &theirs.id, 1, None, &[])?;
+    let report = stand.run(&request, &ui, cancel).await?;
+    if (report.life, report.judgement.verdict) != (Life::Cold, Verdict::Pass) {
+        return Err(miette!("{}", text::details(&report)));
+    }
+    Ok(())
+}
