@@ -125,21 +125,24 @@ impl Area<'_> {
                 return Err(conflict::conflict(patch, &changes, &said, why));
             }
         }
-        let mut changed = false;
-        for (old, new) in touched {
+        let mut after = BTreeMap::new();
+        for (old, new) in &touched {
+            let mut changed = false;
             for name in [old, new].into_iter().flatten() {
-                let content = tree::read(&self.files.join(&name))?;
-                changed |= outcome.files.get(&name) != Some(&content);
-                outcome.files.insert(name, content);
+                let content = tree::read(&self.files.join(name))?;
+                changed |= outcome.files.get(name) != Some(&content);
+                after.insert(name.clone(), content);
+            }
+            if !changed {
+                // Git passes over files that it thinks are none of its business.
+                let name = new.as_ref().or(old.as_ref()).map_or("", |name| name);
+                return Err(PatchError::Git {
+                    patch: patch.label(),
+                    why: format!("it succeeded and left {name} as it was"),
+                });
             }
         }
-        if !changed {
-            // Git passes over files that it thinks are none of its business.
-            return Err(PatchError::Git {
-                patch: patch.label(),
-                why: "it succeeded but changed nothing".to_owned(),
-            });
-        }
+        outcome.files.extend(after);
         Ok(())
     }
 

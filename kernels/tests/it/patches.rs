@@ -413,3 +413,31 @@ fn a_series_is_applied_part_after_part_and_taken_back_from_its_end() {
         bench.ensure(&bench.wanted("small")).unwrap().image_digest
     );
 }
+
+#[test]
+fn two_changes_of_one_file_in_one_patch_are_both_made() {
+    let bench = Bench::new();
+    let second = change()
+        .replace("+ 2;", "+ 3;")
+        .replace("-\treturn value + 1;", "-\treturn value + 2;");
+    let patch = bench.patched(&(change() + &second), Direction::Apply);
+    bench.ensure(&patch).unwrap();
+    let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
+    assert!(copy.contains("value + 3"), "{copy}");
+}
+
+#[test]
+fn a_file_that_is_left_as_it_was_is_told() {
+    let bench = Bench::new();
+    // A hunk that changes nothing: git takes it and says nothing.
+    let nothing =
+        "--- a/third.c\n+++ b/third.c\n@@ -1,2 +1,2 @@\n-int third(void)\n+int third(void)\n {\n";
+    let said = refused(
+        &bench,
+        &bench.patched(&(change() + nothing), Direction::Apply),
+    );
+    assert!(
+        said.contains("it succeeded and left third.c as it was"),
+        "{said}"
+    );
+}
