@@ -271,11 +271,11 @@ impl Build<'_> {
         let what = format!("configuring {}", self.name);
         match self.requested.whole() {
             // Of two lines with one option Kconfig takes the last.
-            Some(whole) => fs::write(&config, format!("{whole}\n{}", self.requested.text()))
+            Some(whole) => fs::write(&config, format!("{whole}\n{}", self.requested.given()))
                 .map_err(|error| CacheError::io("write", &config, error))?,
             None => {
                 let wanted = self.objects.path().join("numalab.config");
-                fs::write(&wanted, self.requested.text())
+                fs::write(&wanted, self.requested.given())
                     .map_err(|error| CacheError::io("write", &wanted, error))?;
                 self.make(
                     &["allnoconfig"],
