@@ -405,7 +405,11 @@ impl Catalog {
         Ok(Wanted {
             name,
             word,
-            origin: Origin::Recipe(Recipe { source, ..recipe }),
+            origin: Origin::Recipe(Recipe {
+                source,
+                alternative: None,
+                ..recipe
+            }),
             expected: BTreeMap::new(),
             notes: Vec::new(),
         })
@@ -483,6 +487,7 @@ impl Catalog {
         };
         let mut recipe = Recipe {
             source,
+            alternative: first.alternative.clone().map(Box::new),
             patches: Vec::new(),
             config: None,
             fragments: Vec::new(),

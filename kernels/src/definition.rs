@@ -24,6 +24,8 @@ pub struct Definition {
     pub summary: String,
     /// Where it starts from.
     pub start: Start,
+    /// What stands in for a source that is a package, where that cannot be had.
+    pub alternative: Option<Source>,
     /// Patch files to take back, in order, before any is applied.
     pub revert: Vec<String>,
     /// Patch files to apply, in order.
@@ -74,6 +76,8 @@ struct Text {
     #[serde(default)]
     source: Option<SourceKeys>,
     #[serde(default)]
+    alternative: Option<SourceKeys>,
+    #[serde(default)]
     revert: Vec<String>,
     #[serde(default)]
     apply: Vec<String>,
@@ -86,6 +90,9 @@ struct Text {
     #[serde(default = "yes")]
     matrix: bool,
 }
+
+const STANDS_IN: &str = "an `alternative` stands in for a Debian package, which `source` has to \
+                         name: there is none here";
 
 fn yes() -> bool {
     true
@@ -158,6 +165,23 @@ impl Definition {
                 ));
             }
         };
+        let alternative = match parsed.alternative.map(Source::try_from) {
+            Some(Err(error)) => return Err(fault(&error.needle, error.message)),
+            Some(Ok(source)) => Some(source),
+            None => None,
+        };
+        let misplaced = match (&alternative, &start) {
+            (None, _) => None,
+            (Some(_), Start::Base(_)) => Some(STANDS_IN),
+            (Some(_), Start::Source(source)) if !matches!(source, Source::Debian(_)) => {
+                Some(STANDS_IN)
+            }
+            (Some(Source::Url { .. }), _) => None,
+            (Some(_), _) => Some("an `alternative` is a `url` with its `sha256`"),
+        };
+        if let Some(message) = misplaced {
+            return Err(fault("alternative", message.to_owned()));
+        }
         let mut set = BTreeMap::new();
         for (option, value) in parsed.set {
             if !is_option(&option) {
@@ -203,6 +227,7 @@ impl Definition {
             path: path.to_owned(),
             summary: parsed.summary,
             start,
+            alternative,
             revert: parsed.revert,
             apply: parsed.apply,
             config: parsed.config,

@@ -2,6 +2,7 @@
 //!
 //! This is the order of the stages and nothing else; each of them is a module.
 
+mod alternative;
 mod foreign;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use alternative::Chosen;
 use jiff::Timestamp;
 
 use crate::build::{Build, BuildError, Built, RECIPE, VARIABLES};
@@ -130,14 +132,20 @@ impl Work<'_> {
             stall_deadline: self.options.stall_deadline,
             wait_deadline: self.options.wait_deadline,
         };
-        let (identity, opened) = getting.identify(&recipe.source)?;
+        let Chosen {
+            source,
+            identity,
+            opened,
+            name,
+        } = self.choose(name, recipe, &getting)?;
+        let name = name.as_str();
         let key = key(&identity, recipe, &requested, &toolchain);
         if let Some(kernel) = self.find(&key, name)? {
             return Ok(kernel);
         }
         let opened = match opened {
             Some(opened) => opened,
-            None => getting.open(&recipe.source)?,
+            None => getting.open(source)?,
         };
         // The lock may have been another process's until now, which built the same;
         // and the source may be another than before, if it was pruned meanwhile.

@@ -280,6 +280,15 @@ impl Getting<'_> {
         }
     }
 
+    /// Whether the cache has what would have to be fetched.
+    pub(crate) fn has(&self, source: &Source) -> bool {
+        match source {
+            Source::Debian(package) => self.known(package).is_some(),
+            Source::Url { sha256, .. } => self.has_fetched(*sha256),
+            Source::Directory(_) | Source::Tarball(_) | Source::Git { .. } => true,
+        }
+    }
+
     /// Locks a source's tree and makes it complete.
     pub(crate) fn open(&self, source: &Source) -> Result<Opened, SourceError> {
         match source {

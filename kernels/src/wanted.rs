@@ -45,6 +45,8 @@ pub enum Origin {
 pub struct Recipe {
     /// Where its source comes from.
     pub source: Source,
+    /// A tarball to fetch where the source is a package that this machine cannot have.
+    pub alternative: Option<Box<Source>>,
     /// What is changed in it, in order.
     pub patches: Vec<Patch>,
     /// A whole `.config` that it starts from; without one it starts from nothing.

@@ -76,7 +76,7 @@ impl Getting<'_> {
     }
 
     /// The package as the cache has it: the one fetched last.
-    fn known(&self, package: &Package) -> Option<Identity> {
+    pub(super) fn known(&self, package: &Package) -> Option<Identity> {
         let prefix = format!("{}_", plain(&format!("debian-{}", package.name)));
         let mut found: Vec<(SystemTime, Identity)> = Vec::new();
         for part in [Part::Sources, Part::Trees] {

@@ -63,12 +63,21 @@ impl Getting<'_> {
         self.open_archive(identity, &mut |_| self.fetch_url(url, sha256))
     }
 
+    /// The entry that keeps a file with these bytes once it was fetched.
+    fn fetched(&self, sha256: Digest) -> PathBuf {
+        let entry = format!("url-{}", sha256.short());
+        self.cache.entry(Part::Sources, &entry)
+    }
+
+    /// Whether a file with these bytes was fetched.
+    pub(super) fn has_fetched(&self, sha256: Digest) -> bool {
+        self.fetched(sha256).join("archive").is_file()
+    }
+
     /// The file with exactly these bytes, in the cache; fetched if it is not there.
     fn fetch_url(&self, url: &str, sha256: Digest) -> Result<PathBuf, SourceError> {
         let name = file_name(url);
-        let entry = self
-            .cache
-            .entry(Part::Sources, &format!("url-{}", sha256.short()));
+        let entry = self.fetched(sha256);
         let kept = entry.join("archive");
         let partial = format!("download-{}", sha256.short());
         let lock = self.lock(Part::Tools, &partial)?;

@@ -6,6 +6,7 @@
     reason = "a test, its helpers included, ends at what it did not expect"
 )]
 
+mod alternatives;
 mod bench;
 mod builds;
 mod cache;

@@ -8,6 +8,8 @@ use numalab_kernels::Digest;
 use numalab_kernels::cache::Part;
 
 use crate::bench::{Bench, fixture, folders};
+use crate::server::{Act, Server};
+use crate::tarballs::{self, Packed};
 
 const PACKAGE: &str = "linux-source-small";
 
@@ -253,6 +255,46 @@ fn a_suite_that_the_system_does_not_have_is_taken_from_its_mirror() {
         said.contains("apt has no package linux-source-small of new-backports"),
         "{said}"
     );
+}
+
+#[test]
+fn an_alternative_stands_in_for_a_package_that_nobody_has_and_for_no_failure() {
+    let Some(repository) = repository() else {
+        return;
+    };
+    let bench = &repository.bench;
+    let bytes = fs::read(tarballs::pack(bench, &Packed::default())).unwrap();
+    let server = Server::start(bytes.clone(), &[Act::Serve]);
+    let text = format!(
+        "summary: x\nsource: {{debian: {PACKAGE}}}\nalternative: {{url: \"{}\", sha256: {}}}\n\
+         set: {{CONFIG_SMALL: y, CONFIG_NUMA: y}}\n",
+        server.url(),
+        Digest::of(&bytes)
+    );
+    bench.define("packed", &text);
+    let sources = fs::read_to_string(bench.path().join("sources.list")).unwrap();
+    // A network that is down is not a package that is not there.
+    repository.offer("deb [trusted=yes] http://127.0.0.1:9/ ./\n");
+    let (output, said) = repository.build();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert_eq!(server.requests(), []);
+    repository.offer(&sources);
+    fs::write(repository.folder.join("Packages"), "").unwrap();
+    let (output, said) = repository.build();
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("apt has no package linux-source-small; its alternative is used: http://"),
+        "{said}"
+    );
+    let manifest: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(manifest["name"], "packed=linux-small.tar.gz");
+    assert_eq!(manifest["built"]["source"]["source"]["url"], server.url());
+    // It is told again, and apt is not asked again.
+    fs::remove_dir_all(&repository.folder).unwrap();
+    let (output, said) = repository.build();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("its alternative is used"), "{said}");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]

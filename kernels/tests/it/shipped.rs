@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use numalab_kernels::config::{REQUIRED, Requested};
+use numalab_kernels::definition::Start;
 use numalab_kernels::wanted::{Direction, ExpectedVerdict, Origin, Package, Source};
 use numalab_kernels::{Cache, Catalog, Wanted};
 
@@ -95,6 +96,25 @@ fn the_variants_share_the_bases_source_and_options() {
             .text()
             .contains("# CONFIG_NUMA_BALANCING is not set\n")
     );
+}
+
+#[test]
+fn kernels_of_a_package_have_an_alternative_of_the_same_release() {
+    for definition in catalog().definitions() {
+        let Start::Source(Source::Debian(package)) = &definition.start else {
+            continue;
+        };
+        let Some(Source::Url { url, .. }) = &definition.alternative else {
+            panic!("{} has no alternative", definition.name);
+        };
+        let release = package.name.strip_prefix("linux-source-").unwrap();
+        let major = release.split('.').next().unwrap();
+        let begins = format!("https://cdn.kernel.org/pub/linux/kernel/v{major}.x/linux-{release}.");
+        assert!(
+            url.starts_with(&begins) && url.ends_with(".tar.xz"),
+            "{url}"
+        );
+    }
 }
 
 #[test]

@@ -209,6 +209,22 @@ fn mistakes_in_definitions_are_told_with_their_place() {
             "2:1",
             "a source is one of `debian`",
         ),
+        (
+            "summary: x\nsource: {directory: .}\n\
+             alternative: {url: \"http://x/linux-6.1.tar.xz\", sha256: \"0\"}\n",
+            "3:58",
+            "no SHA-256 value",
+        ),
+        (
+            "summary: x\nbase: small\nalternative: {directory: .}\n",
+            "3:1",
+            "stands in for a Debian package",
+        ),
+        (
+            "summary: x\nsource: {debian: linux-source-6.12}\nalternative: {directory: .}\n",
+            "3:1",
+            "an `alternative` is a `url`",
+        ),
         ("summary: 'x\n", "2:1", "unexpected end of stream"),
         ("", "1:1", "missing field"),
     ];
