@@ -179,7 +179,13 @@ impl Observations {
                         uptime_ns: *uptime_ns,
                     });
                 }
-                Record::Window { .. } | Record::Started { .. } => {}
+                // What was watched besides is read elsewhere.
+                Record::Window { .. }
+                | Record::Started { .. }
+                | Record::Trace { .. }
+                | Record::TraceEvents { .. }
+                | Record::Coverage { .. }
+                | Record::CoverageEnd { .. } => {}
             }
         }
         seen

@@ -104,6 +104,7 @@ impl Scenario {
             steps,
         } = self.work.clone();
         Plan {
+            watch: numalab_protocol::plan::Watch::default(),
             contract: numalab_protocol::CONTRACT,
             seed,
             topology: machine.topology(),

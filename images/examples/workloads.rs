@@ -88,6 +88,7 @@ fn empty(seed: u64) -> Plan {
         distances: distances.into(),
     };
     Plan {
+        watch: Watch::default(),
         contract: CONTRACT,
         seed,
         topology: Topology {

@@ -44,6 +44,8 @@ pub(crate) enum PlanError {
     Threads { task: String, threads: u32 },
     #[error("the task {task:?} is in the control group {cgroup:?}, which the plan does not make")]
     NoCgroup { task: String, cgroup: String },
+    #[error("{event:?} is no trace event such as sched:sched_move_numa")]
+    Event { event: String },
     #[error("{path:?} is no path of a control group")]
     CgroupPath { path: String },
     #[error("the control group {path:?} is made before its parent, or twice")]
@@ -70,6 +72,9 @@ pub(crate) fn check(plan: &Plan) -> Result<(), PlanError> {
                 cgroup: cgroup.clone(),
             });
         }
+    }
+    for event in &plan.watch.events {
+        check_event(event)?;
     }
     let mut exited = BTreeSet::new();
     for (step, content) in plan.steps.iter().enumerate() {
@@ -115,6 +120,20 @@ fn check_cgroup(cgroup: &Cgroup) -> Result<(), PlanError> {
         }
     }
     Ok(())
+}
+
+/// Checks the name of a trace event, which becomes a path.
+fn check_event(event: &str) -> Result<(), PlanError> {
+    let plain = |name: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !name.is_empty() && name.chars().all(allowed)
+    };
+    match event.split_once(':') {
+        Some((system, name)) if plain(system) && plain(name) => Ok(()),
+        _ => Err(PlanError::Event {
+            event: event.into(),
+        }),
+    }
 }
 
 fn actor(lane: &Lane) -> String {

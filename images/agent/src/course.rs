@@ -12,8 +12,10 @@ use crate::file;
 use crate::lanes::Scene;
 use crate::records::Records;
 use crate::stop::{Stage, Stop};
+use crate::trace::Trace;
 use crate::{
-    clock, coherence, knob, modules, mounts, orders, power, scheduling, seed, steps, topology,
+    clock, coherence, coverage, knob, modules, mounts, orders, power, scheduling, seed, steps,
+    topology,
 };
 
 /// Runs the guest.
@@ -68,11 +70,19 @@ fn follow(records: &mut Records) -> Result<(), Stop> {
         nodes: plan.topology.nodes.len(),
         hierarchy: Hierarchy::make(&plan).stage("control groups")?,
         children: BTreeMap::new(),
+        trace: Trace::set_up(&plan.watch.events).stage("trace")?,
         records,
     };
+    if plan.watch.coverage {
+        coverage::begin(scene.records)?;
+    }
     let outcome = steps::run(&plan, &mut scene);
     steps::abandon(&mut scene);
-    outcome
+    outcome?;
+    if plan.watch.coverage {
+        coverage::end(scene.records)?;
+    }
+    scene.trace.send(scene.records)
 }
 
 /// Says that the guest is ready, and spins while the host may take a snapshot.

@@ -19,6 +19,7 @@ use crate::knob;
 use crate::message::Reply;
 use crate::records::Records;
 use crate::stop::{Stage, Stop};
+use crate::trace::Trace;
 
 /// Guest time that a command may take beyond what it is told to take. Only a task that
 /// hangs uses it up, and in exact mode the idle time of such a wait is skipped.
@@ -31,6 +32,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) hierarchy: Hierarchy,
     /// The tasks that live, by name.
     pub(crate) children: BTreeMap<String, Child>,
+    /// What is recorded while measurements run.
+    pub(crate) trace: Trace,
     pub(crate) records: &'a mut Records,
 }
 

@@ -14,6 +14,7 @@ mod child;
 mod clock;
 mod coherence;
 mod course;
+mod coverage;
 mod cpuset;
 mod errno;
 mod file;
@@ -33,6 +34,7 @@ mod steps;
 mod stop;
 mod task;
 mod topology;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -81,12 +81,19 @@ fn start<'p>(
 /// Reads the counters, if the step is measured.
 fn edge(step: &Step, index: usize, edge: Edge, scene: &mut Scene<'_>) -> Result<(), Stop> {
     if let Some(measure) = &step.measure {
+        if edge == Edge::End {
+            scene.trace.end(measure).stage(&stage(index))?;
+        }
         let snapshot = snapshot::take(measure, edge, &scene.hierarchy, &scene.children)
             .stage(&stage(index))?;
         scene.records.send(snapshot)?;
     }
     // Nothing of what was sent so far shall still be leaving while tasks run.
-    Ok(scene.records.drain()?)
+    scene.records.drain()?;
+    match (&step.measure, edge) {
+        (Some(measure), Edge::Begin) => scene.trace.begin(measure).stage(&stage(index)),
+        _ => Ok(()),
+    }
 }
 
 /// Ends the tasks that no later step names.

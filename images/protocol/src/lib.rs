@@ -6,12 +6,14 @@
 //!
 //! Nothing here does I/O.
 
+pub mod coverage;
 pub mod frame;
 pub mod list;
 pub mod pages;
 pub mod plan;
 pub mod procfs;
 pub mod record;
+pub mod tracefs;
 
 pub use frame::{Frame, FrameError};
 pub use plan::Plan;
@@ -19,7 +21,7 @@ pub use record::Record;
 
 /// The version of what is said. The agent refuses a plan of another version, and the host a
 /// guest of another version; it is part of every digest under which a result is kept.
-pub const CONTRACT: u32 = 1;
+pub const CONTRACT: u32 = 2;
 
 /// How long the agent spins on CPU 0 between being ready and taking the plan, in
 /// nanoseconds of guest time. A snapshot is taken within this window.

@@ -126,6 +126,7 @@ mod tests {
                 .map(|i| (format!("task-{i}"), task.clone()))
                 .collect::<BTreeMap<_, _>>(),
             steps: vec![],
+            watch: Watch::default(),
         }
     }
 

@@ -28,6 +28,31 @@ pub struct Plan {
     pub tasks: BTreeMap<String, Task>,
     /// What is done, in order.
     pub steps: Vec<Step>,
+    /// What is watched besides the counters.
+    #[serde(default, skip_serializing_if = "Watch::is_nothing")]
+    pub watch: Watch,
+}
+
+/// What is watched besides the counters. Each of it changes the guest's instruction stream,
+/// so that the counters of such a run are evidence of nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watch {
+    /// Trace events, such as `sched:sched_move_numa`, that are recorded during measurements.
+    /// One that the kernel does not have is told, and is no error.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+    /// Whether what a kernel with `CONFIG_GCOV_KERNEL` has counted is sent: once before the
+    /// first step, when the counts are set back to zero, and once after the last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub coverage: bool,
+}
+
+impl Watch {
+    /// Whether nothing is.
+    pub fn is_nothing(&self) -> bool {
+        self.events.is_empty() && !self.coverage
+    }
 }
 
 /// Nodes in the order of their numbers.

@@ -120,6 +120,44 @@ pub enum Record {
         /// Guest time since boot.
         uptime_ns: u64,
     },
+    /// The trace events that were recorded follow, in the order in which they happened.
+    Trace {
+        /// The events that the kernel has.
+        recorded: Vec<String>,
+        /// Those asked for that it does not have.
+        missing: Vec<String>,
+        /// How many events did not fit: what follows is not all that happened.
+        lost: u64,
+    },
+    /// Some trace events.
+    TraceEvents {
+        /// In order.
+        events: Vec<TraceEvent>,
+    },
+    /// A piece of a file that gcov has counted in.
+    Coverage {
+        /// When it was counted.
+        phase: Phase,
+        /// The file, below `/sys/kernel/debug/gcov`.
+        file: String,
+        /// Bytes of the whole file.
+        length: usize,
+        /// CRC-32 (IEEE) of the whole file.
+        check: u32,
+        /// Where the piece begins.
+        offset: usize,
+        /// The piece, in base64.
+        data: String,
+    },
+    /// All files of a phase have been sent.
+    CoverageEnd {
+        /// The phase.
+        phase: Phase,
+        /// How many.
+        files: usize,
+        /// How many were left out because they were too many or too long.
+        left_out: usize,
+    },
     /// The plan cannot be carried out on this kernel or machine. Nothing but `End` follows.
     Error {
         /// What was being done, such as `topology` or `step 2`.
@@ -136,6 +174,32 @@ pub enum Record {
         /// Guest time since boot.
         uptime_ns: u64,
     },
+}
+
+/// A trace event, as `/sys/kernel/tracing/trace` shows it, without its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceEvent {
+    /// The CPU that it happened on.
+    pub cpu: u32,
+    /// The name (`comm`) of the task that ran.
+    pub comm: String,
+    /// That task's thread id.
+    pub pid: u32,
+    /// The event's name; [`crate::tracefs::MARK`] for a measurement's edge.
+    pub name: String,
+    /// Its fields, as the kernel prints them.
+    pub fields: String,
+}
+
+/// When gcov has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// From power on to the first step.
+    Boot,
+    /// During the steps.
+    Steps,
 }
 
 /// Which edge of a measurement.

@@ -19,6 +19,7 @@ fn plan(steps: Vec<Step>) -> Plan {
         policy: None,
     };
     Plan {
+        watch: numalab_protocol::plan::Watch::default(),
         contract: numalab_protocol::CONTRACT,
         seed: 1,
         topology: Topology { nodes: vec![node] },

@@ -32,6 +32,7 @@ fn plan(lanes: Vec<Lane>) -> Plan {
         policy: None,
     };
     Plan {
+        watch: Watch::default(),
         contract: numalab_protocol::CONTRACT,
         seed: 1,
         topology: Topology { nodes: vec![] },
@@ -187,4 +188,25 @@ fn tasks_have_threads_and_a_cgroup_that_is_made() {
         &with(1, Some("x")),
         "the task \"a\" is in the control group \"x\", which the plan does not make",
     );
+}
+
+#[test]
+fn an_event_that_would_be_another_path_is_refused() {
+    let mut plan = plan(vec![]);
+    plan.watch.events = vec!["sched:sched_move_numa".into()];
+    assert_eq!(check(&plan), Ok(()));
+    for event in [
+        "sched",
+        "sched:",
+        ":x",
+        "../sched:x",
+        "sched:x/../y",
+        "a:b:c",
+    ] {
+        plan.watch.events = vec![event.into()];
+        refused(
+            &plan,
+            &format!("{event:?} is no trace event such as sched:sched_move_numa"),
+        );
+    }
 }
