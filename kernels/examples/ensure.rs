@@ -1,4 +1,5 @@
-//! Gets one kernel and prints its manifest: `ensure CATALOG WORD [JOBS]`.
+//! Gets one kernel and prints its manifest: `ensure CATALOG WORD [JOBS [BASE]]`; with a base,
+//! the kernel that counts with gcov what it changes in that, and its profile.
 //!
 //! The command `numalab kernel build` is what people use. This one has no dress: the
 //! tests start, stop and kill it, because some promises are about processes.
@@ -8,7 +9,9 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use numalab_kernels::{BuildOptions, Cache, Catalog, Class, Event, KernelError, Progress, ensure};
+use numalab_kernels::{
+    BuildOptions, Cache, Catalog, Class, Event, KernelError, Progress, ensure, ensure_profiled,
+};
 
 struct Lines(Instant);
 
@@ -30,14 +33,14 @@ impl Progress for Lines {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [catalog, word, rest @ ..] = arguments.as_slice() else {
-        eprintln!("usage: ensure CATALOG WORD [JOBS]");
+        eprintln!("usage: ensure CATALOG WORD [JOBS [BASE]]");
         return ExitCode::from(2);
     };
     let options = BuildOptions {
         jobs: rest.first().and_then(|jobs| jobs.parse().ok()),
         ..BuildOptions::default()
     };
-    match run(Path::new(catalog), word, &options) {
+    match run(Path::new(catalog), word, rest.get(1), &options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -56,12 +59,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(catalog: &Path, word: &str, options: &BuildOptions) -> Result<(), KernelError> {
+fn run(
+    catalog: &Path,
+    word: &str,
+    base: Option<&String>,
+    options: &BuildOptions,
+) -> Result<(), KernelError> {
     let cache = Cache::of_user()?;
-    let wanted = Catalog::load(catalog)?.resolve(word, Path::new("."), &cache)?;
+    let catalog = Catalog::load(catalog)?;
+    let wanted = catalog.resolve(word, Path::new("."), &cache)?;
     let progress = Lines(Instant::now());
     let cancel = AtomicBool::new(false);
-    let kernel = ensure(&cache, &wanted, options, &progress, &cancel)?;
+    let kernel = match base {
+        None => ensure(&cache, &wanted, options, &progress, &cancel)?,
+        Some(base) => {
+            let base = catalog.resolve(base, Path::new("."), &cache)?;
+            let Some(profiled) =
+                ensure_profiled(&cache, &base, &wanted, options, &progress, &cancel)?
+            else {
+                eprintln!("{word} is not {base:?} with patches", base = base.name);
+                return Ok(());
+            };
+            let profile = serde_json::to_string_pretty(&profiled.profile);
+            println!("{}", profile.unwrap_or_default());
+            profiled.kernel
+        }
+    };
     let at = progress.0.elapsed().as_secs_f64();
     eprintln!(
         "{at:7.2} {} {}",

@@ -15,6 +15,7 @@ use crate::error::{Class, KernelError};
 use crate::log::{self, Cause, Steps};
 use crate::objects::Objects;
 use crate::process::{self, Job, JobError, Told};
+use crate::profile::{self, Plan};
 use crate::progress::{Event, Progress, Stage};
 use crate::toolchain::{self, Toolbox, Toolchain};
 use crate::tree::SourceTree;
@@ -190,6 +191,8 @@ pub(crate) struct Build<'a> {
     pub(crate) tools: &'a Toolbox,
     pub(crate) toolchain: &'a Toolchain,
     pub(crate) ccache: bool,
+    /// What is to be counted by gcov, if anything.
+    pub(crate) profiling: Option<&'a Profiling<'a>>,
     pub(crate) jobs: usize,
     pub(crate) deadline: Duration,
     pub(crate) log: &'a Path,
@@ -197,8 +200,18 @@ pub(crate) struct Build<'a> {
     pub(crate) cancel: &'a AtomicBool,
 }
 
+/// What a build with gcov starts from.
+pub(crate) struct Profiling<'a> {
+    /// The object tree of the same kernel without gcov.
+    pub(crate) plain: &'a Objects,
+    /// The files that patches touch.
+    pub(crate) touched: Vec<&'a str>,
+}
+
 /// What a build leaves in its object tree.
 pub(crate) struct Built {
+    /// Which objects count.
+    pub(crate) profile: Option<Plan>,
     pub(crate) warnings: Vec<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) vmlinux: PathBuf,
@@ -218,20 +231,42 @@ impl Build<'_> {
             );
             self.progress.event(Event::Note(&note));
         }
+        let seeded = self.seed()?;
         let (warnings, notes) = self.configure()?;
+        if seeded {
+            // Writes the options as files, which are then changed.
+            let what = format!("preparing {}", self.name);
+            let hidden = profile::variables(&Plan::default());
+            self.make(
+                &["prepare"],
+                &what,
+                self.deadline,
+                None,
+                &hidden,
+                &mut |_| {},
+            )?;
+            profile::settle(&self.tree.src(), &self.objects.path())?;
+        }
         for note in &notes {
             self.progress.event(Event::Note(note));
         }
         for warning in &warnings {
             self.progress.event(Event::Warning(warning));
         }
-        self.compile()?;
+        let profile = match self.profiling {
+            Some(profiling) => Some(self.compile_counting(profiling)?),
+            None => {
+                self.compile(&[])?;
+                None
+            }
+        };
         let objects = self.objects.path();
         let release = fs::read_to_string(objects.join("include/config/kernel.release"))
             .unwrap_or_default()
             .trim()
             .to_owned();
         let built = Built {
+            profile,
             warnings,
             notes,
             vmlinux: objects.join("vmlinux"),
@@ -250,6 +285,57 @@ impl Build<'_> {
             }
         }
         Ok(built)
+    }
+
+    /// Copies the object tree of the same kernel without gcov, if there is one and none of
+    /// our own yet. Whether it did.
+    fn seed(&self) -> Result<bool, KernelError> {
+        let Some(Profiling { plain, .. }) = self.profiling else {
+            return Ok(false);
+        };
+        // Objects of another commit may have included other headers.
+        let same = plain.memory().tree == self.objects.memory().tree;
+        if !same || !self.objects.is_empty() || !plain.is_whole() {
+            return Ok(false);
+        }
+        let (from, to) = (plain.path(), self.objects.path());
+        let mut command = self.tools.command("cp");
+        command.args(["-a", "--reflink=auto"]).arg(from.join("."));
+        command.arg(&to);
+        self.objects.begin()?;
+        let ended = Job {
+            command,
+            what: format!("copying the objects of {}", self.name),
+            log: self.log,
+            lock: Some(self.lock),
+            deadline: CONFIG_DEADLINE,
+            cancel: self.cancel,
+        }
+        .run(&mut |_| {})
+        .map_err(BuildError::from)?;
+        if !ended.status.success() {
+            // The marker stays: the next build removes what was copied.
+            return Err(CacheError::Full {
+                action: "copy objects to",
+                path: to,
+            }
+            .into());
+        }
+        profile::seed(&to, &from)?;
+        self.objects.end()?;
+        Ok(true)
+    }
+
+    /// Compiles with counting code in the objects that touched files are part of.
+    fn compile_counting(&self, profiling: &Profiling<'_>) -> Result<Plan, KernelError> {
+        let objects = self.objects.path();
+        if !objects.join("vmlinux").is_file() {
+            // Which objects they are is known only after a build.
+            self.compile(&profile::variables(&Plan::default()))?;
+        }
+        let plan = Plan::choose(&self.tree.src(), &objects, &profiling.touched)?;
+        self.compile(&profile::variables(&plan))?;
+        Ok(plan)
     }
 
     /// Makes `.config` and checks it, unless it is there and made from the same.
@@ -282,11 +368,19 @@ impl Build<'_> {
                     &what,
                     CONFIG_DEADLINE,
                     Some(&wanted),
+                    &[],
                     &mut |_| {},
                 )?;
             }
         }
-        self.make(&["olddefconfig"], &what, CONFIG_DEADLINE, None, &mut |_| {})?;
+        self.make(
+            &["olddefconfig"],
+            &what,
+            CONFIG_DEADLINE,
+            None,
+            &[],
+            &mut |_| {},
+        )?;
         let text =
             fs::read_to_string(&config).map_err(|error| CacheError::io("read", &config, error))?;
         let text = Config::parse(&text);
@@ -304,7 +398,8 @@ impl Build<'_> {
         Ok((warnings, notes))
     }
 
-    fn compile(&self) -> Result<(), KernelError> {
+    /// Compiles; `more` is what `make` is told besides.
+    fn compile(&self, more: &[String]) -> Result<(), KernelError> {
         self.progress.event(Event::Stage {
             stage: Stage::Compile,
             detail: self.name,
@@ -326,6 +421,7 @@ impl Build<'_> {
             &format!("compiling {}", self.name),
             self.deadline,
             None,
+            more,
             &mut |event| match event {
                 Told::Line(line) => {
                     steps.take(line);
@@ -361,6 +457,7 @@ impl Build<'_> {
         what: &str,
         deadline: Duration,
         preset: Option<&Path>,
+        more: &[String],
         tell: &mut dyn FnMut(Told<'_>),
     ) -> Result<(), KernelError> {
         let mut command = self.tools.command("make");
@@ -383,6 +480,7 @@ impl Build<'_> {
             .arg(format!("CC={cc}"))
             .arg(format!("HOSTCC={cc}"))
             .args(VARIABLES.map(|(name, value)| format!("{name}={value}")))
+            .args(more)
             .args(targets);
         let mut _ccache = None;
         if self.ccache {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use alternative::Chosen;
 use jiff::Timestamp;
 
-use crate::build::{Build, BuildError, Built, RECIPE, VARIABLES};
+use crate::build::{Build, BuildError, Built, Profiling, RECIPE, VARIABLES};
 use crate::cache::{Cache, CacheError, Part, Wait};
 use crate::config::{Config, Requested};
 use crate::digest::{Digest, Digester};
@@ -26,6 +26,7 @@ use crate::kconfig;
 use crate::objects::{self, Objects};
 use crate::patch;
 use crate::process::Job;
+use crate::profile::{self, Profiled, Subject};
 use crate::progress::{Event, Progress, Stage};
 use crate::source::{Getting, History, Identity, Opened, kernel_version};
 use crate::store::{self, Found, Kernel, Manifest, PatchRecord, Provenance, SCHEMA};
@@ -84,19 +85,7 @@ pub fn ensure(
     cancel: &AtomicBool,
 ) -> Result<Kernel, KernelError> {
     cache.sweep()?;
-    let work = Work {
-        cache,
-        options,
-        progress,
-        cancel,
-        tools: Toolbox {
-            path: match &options.path {
-                Some(path) => path.clone(),
-                None => std::env::var_os("PATH").unwrap_or_default(),
-            },
-            compiler: options.compiler.clone(),
-        },
-    };
+    let work = Work::new(cache, options, progress, cancel, None);
     for note in &wanted.notes {
         progress.event(Event::Note(note));
     }
@@ -107,17 +96,87 @@ pub fn ensure(
     }
 }
 
+/// Gets a kernel that counts, with gcov, what runs of the files that `patched` changes in
+/// `base`, like [`ensure`]. `None` if that is not known: the two are not built from one
+/// source, the second with more patches than the first.
+pub fn ensure_profiled(
+    cache: &Cache,
+    base: &Wanted,
+    patched: &Wanted,
+    options: &BuildOptions,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<Option<Profiled>, KernelError> {
+    let (Origin::Recipe(before), Origin::Recipe(recipe)) = (&base.origin, &patched.origin) else {
+        return Ok(None);
+    };
+    let Some(subject) = Subject::of(before, recipe) else {
+        return Ok(None);
+    };
+    cache.sweep()?;
+    let work = Work::new(cache, options, progress, cancel, Some(subject));
+    let kernel = work.make(&format!("{} with gcov", patched.name), recipe)?;
+    Ok(Some(Profiled::open(kernel)?))
+}
+
 struct Work<'a> {
     cache: &'a Cache,
     options: &'a BuildOptions,
     progress: &'a dyn Progress,
     cancel: &'a AtomicBool,
     tools: Toolbox,
+    /// What is to be counted, if anything.
+    profiling: Option<Subject<'a>>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(
+        cache: &'a Cache,
+        options: &'a BuildOptions,
+        progress: &'a dyn Progress,
+        cancel: &'a AtomicBool,
+        profiling: Option<Subject<'a>>,
+    ) -> Self {
+        let tools = Toolbox {
+            path: match &options.path {
+                Some(path) => path.clone(),
+                None => std::env::var_os("PATH").unwrap_or_default(),
+            },
+            compiler: options.compiler.clone(),
+        };
+        Work {
+            cache,
+            options,
+            progress,
+            cancel,
+            tools,
+            profiling,
+        }
+    }
+
+    fn requested(&self, recipe: &Recipe) -> Result<Requested, KernelError> {
+        Ok(match self.profiling {
+            Some(_) => profile::requested(recipe)?,
+            None => Requested::of(recipe)?,
+        })
+    }
+
+    fn key(
+        &self,
+        source: &Identity,
+        recipe: &Recipe,
+        requested: &Requested,
+        toolchain: &Toolchain,
+    ) -> Digest {
+        let mut digester = key(source, recipe, requested, toolchain);
+        if let Some(subject) = &self.profiling {
+            subject.key(&mut digester);
+        }
+        digester.finish()
+    }
+
     fn make(&self, name: &str, recipe: &Recipe) -> Result<Kernel, KernelError> {
-        let requested = Requested::of(recipe)?;
+        let requested = self.requested(recipe)?;
         self.tools.check_build(Path::new("/nonexistent"))?;
         if !recipe.patches.is_empty() {
             self.tools.check_patch()?;
@@ -139,7 +198,7 @@ impl Work<'_> {
             name,
         } = self.choose(name, recipe, &getting)?;
         let name = name.as_str();
-        let key = key(&identity, recipe, &requested, &toolchain);
+        let key = self.key(&identity, recipe, &requested, &toolchain);
         if let Some(kernel) = self.find(&key, name)? {
             return Ok(kernel);
         }
@@ -149,7 +208,7 @@ impl Work<'_> {
         };
         // The lock may have been another process's until now, which built the same;
         // and the source may be another than before, if it was pruned meanwhile.
-        let key = self::key(&opened.identity, recipe, &requested, &toolchain);
+        let key = self.key(&opened.identity, recipe, &requested, &toolchain);
         if let Some(kernel) = self.find(&key, name)? {
             return Ok(kernel);
         }
@@ -189,25 +248,39 @@ impl Work<'_> {
                 "the clock was set back since the last build: everything is compiled again",
             ));
         }
+        let before = self.before(tree)?;
         let files = self.patch(recipe, tree)?;
         let ccache = self.options.ccache && self.tools.has_ccache();
-        let mut shape = Digester::new();
-        shape
-            .field("options", requested.identity())
-            .field("compiler", &toolchain.compiler)
-            .field("cc", &toolchain.cc)
-            .field("linker", &toolchain.linker)
-            .field("ccache", [u8::from(ccache)]);
-        if let Some(headers) = identity.headers {
-            shape.field("headers", headers.to_string());
-        }
-        for name in hiding_headers(tree, &files)? {
-            shape.field("header", name);
-        }
-        let objects = Objects::of(lock.entry(), &shape.finish().short());
+        let hiding = hiding_headers(tree, &files)?;
+        let objects = |requested: &Requested| {
+            let mut shape = Digester::new();
+            shape
+                .field("options", requested.identity())
+                .field("compiler", &toolchain.compiler)
+                .field("cc", &toolchain.cc)
+                .field("linker", &toolchain.linker)
+                .field("ccache", [u8::from(ccache)]);
+            if let Some(headers) = identity.headers {
+                shape.field("headers", headers.to_string());
+            }
+            for name in &hiding {
+                shape.field("header", name);
+            }
+            Objects::of(lock.entry(), &shape.finish().short())
+        };
+        // Where the same kernel is built without gcov.
+        let without = match self.profiling {
+            Some(_) => Some(objects(&Requested::of(recipe)?)),
+            None => None,
+        };
+        let objects = objects(requested);
         if let Some(history) = history {
             self.follow(history, &objects)?;
         }
+        let profiling = without.as_ref().map(|plain| Profiling {
+            plain,
+            touched: files.keys().map(String::as_str).collect(),
+        });
         let logs = self.cache.part(Part::Logs);
         let log = logs.join(format!("build-{}-{}.log", plain(name), key.short()));
         let build = Build {
@@ -221,6 +294,7 @@ impl Work<'_> {
             tools: &self.tools,
             toolchain: &toolchain,
             ccache,
+            profiling: profiling.as_ref(),
             jobs: self.options.jobs.unwrap_or_else(jobs::by_default).max(1),
             deadline: self.options.build_deadline,
             log: &log,
@@ -238,6 +312,18 @@ impl Work<'_> {
         store::copy(&built.system_map, &entry.path().join(store::SYSTEM_MAP))?;
         store::copy(&built.config, &entry.path().join(store::CONFIG))?;
         store::copy(&log, &entry.path().join(store::LOG))?;
+        if let Some(plan) = &built.profile {
+            let before = pristine_too(tree, before, &files)?;
+            let compiler = &toolchain.cc;
+            profile::keep(
+                entry.path(),
+                &objects.path(),
+                plan,
+                compiler,
+                &before,
+                &files,
+            )?;
+        }
         let read = |path: &Path| {
             Digest::of_file(path).map_err(|error| CacheError::io("read", path, error))
         };
@@ -305,6 +391,17 @@ impl Work<'_> {
         }
         memory.tree = Some(history.tree().to_owned());
         objects.remember(&memory)
+    }
+
+    /// What the base's patches make of the source, where that is to be told from what the
+    /// others do.
+    fn before(&self, tree: &SourceTree) -> Result<BTreeMap<String, Content>, KernelError> {
+        let Some(subject) = self.profiling else {
+            return Ok(BTreeMap::new());
+        };
+        let scratch = tree.scratch().join("before");
+        let tools = &self.tools.path;
+        Ok(patch::work_out(tree, subject.before, &scratch, tools, self.cancel)?.files)
     }
 
     fn patch(
@@ -407,7 +504,12 @@ impl Work<'_> {
 }
 
 /// The digest of everything that decides a kernel's bytes.
-fn key(source: &Identity, recipe: &Recipe, requested: &Requested, toolchain: &Toolchain) -> Digest {
+fn key(
+    source: &Identity,
+    recipe: &Recipe,
+    requested: &Requested,
+    toolchain: &Toolchain,
+) -> Digester {
     let mut digester = Digester::new();
     digester
         .field("recipe", RECIPE)
@@ -430,7 +532,21 @@ fn key(source: &Identity, recipe: &Recipe, requested: &Requested, toolchain: &To
         };
         digester.field(direction, patch.digest().to_string());
     }
-    digester.finish()
+    digester
+}
+
+/// `files`, and of those that only `others` have, what the source has.
+fn pristine_too(
+    tree: &SourceTree,
+    mut files: BTreeMap<String, Content>,
+    others: &BTreeMap<String, Content>,
+) -> Result<BTreeMap<String, Content>, CacheError> {
+    for name in others.keys() {
+        if !files.contains_key(name) {
+            files.insert(name.clone(), tree.pristine(name)?);
+        }
+    }
+    Ok(files)
 }
 
 /// Headers that the patches add or remove, and of whose name there are others: those

@@ -58,6 +58,18 @@ impl Objects {
         self.folder.join(&self.name)
     }
 
+    /// Whether nothing was ever built in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        fs::read_dir(self.path()).map_or(true, |mut items| items.next().is_none())
+    }
+
+    /// Whether a build in it has come to its end.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.path().join("vmlinux").is_file()
+            && !self.beside("building").exists()
+            && self.memory().configured.is_some()
+    }
+
     fn beside(&self, what: &str) -> PathBuf {
         self.folder.join(format!("{}.{what}", self.name))
     }
