@@ -4,6 +4,7 @@
 //! and how an error is shown.
 
 mod args;
+mod bundle;
 mod cache;
 mod compare;
 mod doctor;

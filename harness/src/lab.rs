@@ -234,6 +234,19 @@ impl Lab {
         ui: &Ui,
         cancel: &CancellationToken,
     ) -> Result<BootKernel, LabError> {
+        let kernel = self.build(limits, cancel, |options, flag| {
+            numalab_kernels::ensure(&self.cache, wanted, options, ui, flag)
+        })?;
+        self.bootable(kernel, wanted)
+    }
+
+    /// Runs something long that builds, on a worker of its own.
+    pub(crate) fn build<T>(
+        &self,
+        limits: Limits,
+        cancel: &CancellationToken,
+        work: impl FnOnce(&BuildOptions, &AtomicBool) -> Result<T, KernelError>,
+    ) -> Result<T, LabError> {
         let _going = self.spent.begin(Kind::Build);
         let flag = Arc::new(AtomicBool::new(false));
         let watcher = tokio::spawn({
@@ -250,14 +263,19 @@ impl Lab {
         if let Some(compiler) = std::env::var("NUMALAB_CC").ok().filter(|cc| !cc.is_empty()) {
             options.compiler = compiler;
         }
-        let kernel = tokio::task::block_in_place(|| {
-            numalab_kernels::ensure(&self.cache, wanted, &options, ui, &flag)
-        });
+        let built = tokio::task::block_in_place(|| work(&options, &flag));
         watcher.abort();
-        let kernel = kernel.map_err(|error| match error.class() {
+        built.map_err(|error| match error.class() {
             Class::Interrupted => LabError::Interrupted,
             _ => LabError::Kernel(error),
-        })?;
+        })
+    }
+
+    /// A kernel of the store, to be booted; `wanted` is what it was asked for by.
+    ///
+    /// # Errors
+    /// Its guest image cannot be made, or its path is not UTF-8.
+    pub(crate) fn bootable(&self, kernel: Kernel, wanted: &Wanted) -> Result<BootKernel, LabError> {
         let initramfs = self.initramfs(&kernel)?;
         let provenance = kernel.manifest.built.as_ref();
         let id = KernelId {

@@ -32,6 +32,12 @@ pub mod pool;
 
 pub mod comparison;
 
+pub mod coverage;
+
+pub mod divergence;
+
+pub mod bundle;
+
 pub mod replay;
 
 pub mod watch;

@@ -19,10 +19,10 @@ use crate::ui::Ui;
 /// A run that was kept.
 #[derive(Debug)]
 pub struct Kept {
-    inputs: Inputs,
-    scenario: Scenario,
+    pub(crate) inputs: Inputs,
+    pub(crate) scenario: Scenario,
     plan: serde_json::Value,
-    records: Vec<u8>,
+    pub(crate) records: Vec<u8>,
 }
 
 /// Why a folder is no run that can be replayed.
@@ -200,7 +200,8 @@ pub async fn run(
         inputs.seed,
         inputs.shift,
         &inputs.append,
-    )?;
+    )?
+    .watching(inputs.watch.clone());
     let again = stand.run(&request, ui, cancel).await?;
     let path = again.folder.join("records.jsonl");
     let records = std::fs::read(&path).map_err(LabError::file("read", &path))?;

@@ -8,6 +8,7 @@ pub mod text;
 use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
+use numalab_protocol::plan::Watch;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::LeftOut;
@@ -123,6 +124,9 @@ pub struct Inputs {
     pub seed: u64,
     /// Kernel parameters added to the scenario's own.
     pub append: Vec<String>,
+    /// What was watched besides the counters. A run that watched is no evidence.
+    #[serde(default, skip_serializing_if = "Watch::is_nothing")]
+    pub watch: Watch,
     /// numalab's version.
     pub numalab: String,
     /// The version of what host and guest say to each other.

@@ -12,7 +12,8 @@ use std::{io, iter};
 use camino::{Utf8Path, Utf8PathBuf};
 use numalab_kernels::Cache;
 use numalab_kernels::cache::Part;
-use numalab_protocol::{Plan, pages};
+use numalab_protocol::plan::Watch;
+use numalab_protocol::{Plan, Record, pages};
 use tokio_util::sync::CancellationToken;
 
 use crate::durations::Durations;
@@ -25,6 +26,7 @@ use crate::machine::kvm;
 use crate::machine::mode::{Accelerator, AcceleratorChoice, Mode, ModeError, Platform};
 use crate::machine::outcome::Outcome;
 use crate::machine::qemu::Qemu;
+use crate::machine::records::Records;
 use crate::machine::topology::Machine;
 use crate::observe::{Measurement, Observations};
 use crate::proof::{Memory, Proofs};
@@ -57,6 +59,7 @@ pub struct Request<'a> {
     seed: u64,
     shift: u8,
     append: Vec<String>,
+    watch: Watch,
 }
 
 impl<'a> Request<'a> {
@@ -84,12 +87,8 @@ impl<'a> Request<'a> {
             seed,
             shift,
             append: append.to_vec(),
+            watch: Watch::default(),
         })
-    }
-
-    /// The plan that the guest gets.
-    fn plan(&self) -> Plan {
-        self.scenario.plan(&self.machine, self.seed)
     }
 
     /// The same on another machine.
@@ -97,6 +96,36 @@ impl<'a> Request<'a> {
     pub fn on_machine(mut self, machine: Machine) -> Request<'a> {
         self.machine = machine;
         self
+    }
+
+    /// The same, watched. Watching changes the guest's instruction stream, so the verdict of
+    /// such a run is evidence of nothing.
+    #[must_use]
+    pub fn watching(mut self, watch: Watch) -> Request<'a> {
+        self.watch = watch;
+        self
+    }
+
+    /// The machine.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// How it runs in exact mode.
+    ///
+    /// # Errors
+    /// There is no such shift.
+    pub(crate) fn exact_platform(&self) -> Result<Platform, LabError> {
+        let mode = Mode::Exact { shift: self.shift };
+        Ok(Platform::new(mode, Accelerator::Tcg)?)
+    }
+
+    /// The plan that the guest gets.
+    fn plan(&self) -> Plan {
+        Plan {
+            watch: self.watch.clone(),
+            ..self.scenario.plan(&self.machine, self.seed)
+        }
     }
 }
 
@@ -244,6 +273,7 @@ impl Stand {
             accelerator: self.accelerator_name(),
             seed: request.seed,
             append: request.append.clone(),
+            watch: request.watch.clone(),
             numalab: env!("CARGO_PKG_VERSION").to_owned(),
             contract: numalab_protocol::CONTRACT,
         }
@@ -267,11 +297,17 @@ impl Stand {
             seed,
             ..
         } = request;
-        let title = format!("{} on {}, seed {seed}", scenario.name, kernel.name);
+        let watched = match &request.watch {
+            watch if watch.coverage => ", counted by gcov",
+            watch if !watch.events.is_empty() => ", traced",
+            _ => "",
+        };
+        let title = format!("{} on {}, seed {seed}{watched}", scenario.name, kernel.name);
         let name = format!(
-            "{}-{}-seed{seed}",
+            "{}-{}-seed{seed}{}",
             scenario.name.replace('/', "-"),
-            kernel.name
+            kernel.name,
+            watched.replace(", ", "-").replace(' ', "-")
         );
         let folder = RunFolder::create(&self.checked.runs, &name)?;
         let prepared = self.prepare(request, &title, &folder)?;
@@ -505,6 +541,20 @@ impl Stand {
             folder: folder.path().to_owned(),
         }
     }
+}
+
+/// The records that a run has kept in its folder.
+///
+/// # Errors
+/// They cannot be read, or are damaged.
+pub(crate) fn records(folder: &Utf8Path) -> Result<Vec<Record>, LabError> {
+    let path = folder.join("records.jsonl");
+    let bytes = std::fs::read(&path).map_err(LabError::file("read", &path))?;
+    let mut records = Records::default();
+    records
+        .push(&bytes)
+        .map_err(|error| LabError::file("read", &path)(io::Error::other(error)))?;
+    Ok(records.into_records())
 }
 
 impl Checked {

@@ -10,6 +10,7 @@ mod comparisons;
 mod exactness;
 mod foreign;
 mod matrix;
+mod observation;
 mod own;
 mod vacuity;
 
@@ -53,6 +54,7 @@ fn trials() -> miette::Result<Vec<Trial>> {
     trials.extend(exactness::trials(&bench)?);
     trials.extend(comparisons::trials(&bench));
     trials.extend(foreign::trials(&bench));
+    trials.extend(observation::trials(&bench));
     Ok(trials)
 }
 

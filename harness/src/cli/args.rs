@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, cache, compare, doctor, generate, kernel, list, replay, run, watch};
+use super::{Failure, bundle, cache, compare, doctor, generate, kernel, list, replay, run, watch};
 use crate::lab::Lab;
 use crate::machine::mode::AcceleratorChoice;
 use crate::proof::{Memory, Share};
@@ -55,6 +55,14 @@ enum Command {
     Replay {
         /// The run's folder.
         run: Utf8PathBuf,
+    },
+    /// Packs a kept run into one archive that repeats it with QEMU alone.
+    Bundle {
+        /// The run's folder.
+        run: Utf8PathBuf,
+        /// The archive (.tar.xz); by default it is put into the run's folder.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<Utf8PathBuf>,
     },
     /// Prints the JSON schema of scenario files, for editors.
     Schema,
@@ -304,6 +312,7 @@ pub(super) async fn dispatch(
         Command::Compare(compare) => compare::compare(compare, args.json, ui, cancel).await,
         Command::Watch(watch) => watch::watch(watch, ui, cancel).await,
         Command::Replay { run } => replay::replay(run, args.json, ui, cancel).await,
+        Command::Bundle { run, output } => bundle::bundle(run, output.as_deref(), args.json),
         Command::Schema => generate::schema(),
         Command::Cache { command } => cache::cache(command.as_ref(), args.json),
         Command::Completions { shell } => generate::completions(*shell),

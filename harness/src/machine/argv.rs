@@ -130,6 +130,32 @@ pub fn arguments(boot: &Boot, surroundings: Surroundings) -> Vec<String> {
     arguments.0
 }
 
+/// Arguments without what does not decide what the guest sees: the paths of files, and the
+/// sandbox.
+pub(crate) fn without_paths(arguments: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-sandbox" => {
+                words.next();
+            }
+            "-kernel" | "-initrd" => {
+                words.next();
+                kept.push(word.clone());
+            }
+            other => {
+                let ends = [",file=", ",path="]
+                    .iter()
+                    .filter_map(|end| other.find(end));
+                let end = ends.min().unwrap_or(other.len());
+                kept.push(other[..end].to_owned());
+            }
+        }
+    }
+    kept
+}
+
 /// A drive that no device of the guest's belongs to. `cache=unsafe`: what a crash of the host
 /// leaves of it is never used.
 fn drive(arguments: &mut Arguments, disk: &Utf8PathBuf) {
