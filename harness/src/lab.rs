@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use camino::{Utf8Path, Utf8PathBuf};
 use miette::{Diagnostic, Report};
 use numalab_kernels::cache::Part;
+use numalab_kernels::wanted::Origin;
 use numalab_kernels::{BuildOptions, Cache, Catalog, Class, Kernel, KernelError, Wanted};
 use tokio_util::sync::CancellationToken;
 
@@ -291,6 +292,11 @@ impl Lab {
                 PlanIn::FwCfg
             } else {
                 PlanIn::Initramfs
+            },
+            // Debian's cloud kernels were seen to differ by microseconds once restored.
+            always_cold: match &wanted.origin {
+                Origin::Recipe(recipe) => recipe.config.is_some(),
+                _ => true,
             },
         };
         Ok(BootKernel { id, _held: kernel })

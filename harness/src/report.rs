@@ -156,6 +156,18 @@ pub struct KernelId {
     /// How the plan gets into a guest.
     #[serde(default, skip_serializing_if = "PlanIn::is_fw_cfg")]
     pub plan_in: PlanIn,
+    /// Whether its guests are never restored from a saved one: that this gives the bytes of
+    /// a cold boot is held by tests for numalab's own configuration only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always_cold: bool,
+}
+
+impl KernelId {
+    /// Whether its guests can be restored from a saved one.
+    pub fn can_be_saved(&self) -> bool {
+        // A plan in the initramfs would come into the guest that is saved.
+        !self.always_cold && self.plan_in == PlanIn::FwCfg
+    }
 }
 
 /// A guest image.

@@ -261,7 +261,7 @@ impl Config {
         let is = |option: &str| self.value(option).unwrap_or("n").to_owned();
         let asked = requested.options.keys();
         let changed: Vec<String> = asked
-            .filter(|option| !same(&was(option), &is(option)))
+            .filter(|option| !same(&is(option), &was(option)))
             .map(|option| format!("{option}={} (was {})", is(option), was(option)))
             .collect();
         let others: BTreeSet<&String> = before
@@ -327,7 +327,11 @@ fn same(asked: &str, got: &str) -> bool {
             .or_else(|| text.strip_prefix("0X"))?;
         u64::from_str_radix(digits, 16).ok()
     };
-    asked == got || (number(asked).is_some() && number(asked) == number(got))
+    // An empty text and one that is not there: both give nothing.
+    let empty = |text: &str| text == "n" || text == "\"\"";
+    asked == got
+        || (number(asked).is_some() && number(asked) == number(got))
+        || (asked == "\"\"" && empty(got))
 }
 
 /// The configuration that belongs to an image that somebody else built, if it lies
@@ -403,5 +407,8 @@ mod tests {
     fn hexadecimal_numbers_are_compared_as_numbers() {
         assert!(same("0x1000000", "0x01000000"));
         assert!(!same("0x10", "16"));
+        // Kconfig writes no line for a text that depends on what is off.
+        assert!(same("\"\"", "n"));
+        assert!(!same("n", "\"a\"") && !same("\"a\"", "n"));
     }
 }

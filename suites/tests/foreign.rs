@@ -59,6 +59,11 @@ async fn runs(bench: &Bench, index: usize, cancel: &CancellationToken) -> miette
     if theirs.id.plan_in != PlanIn::Initramfs {
         return Err(miette!("it is not seen that it cannot read fw_cfg"));
     }
+    if theirs.id.can_be_saved() || !built.id.can_be_saved() {
+        return Err(miette!(
+            "kernels of numalab's own configuration alone are saved"
+        ));
+    }
     let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
     let stand = checked
         .remembering(Memory::of_test())

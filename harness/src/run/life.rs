@@ -9,7 +9,6 @@ use crate::lab::LabError;
 use crate::machine::argv::{Boot, Start};
 use crate::machine::guest::GuestError;
 use crate::machine::outcome::{End, Outcome};
-use crate::report::PlanIn;
 use crate::snapshot::{Copied, Saved, Wish};
 use crate::ui::Ui;
 
@@ -35,8 +34,7 @@ impl Stand {
         let Some(snapshots) = &self.checked.snapshots else {
             return Ok(None);
         };
-        if request.kernel.plan_in == PlanIn::Initramfs {
-            // It would come too early, into the guest that is saved.
+        if !request.kernel.can_be_saved() {
             return Ok(None);
         }
         let (nodes, kernel) = (request.machine.nodes().len(), &request.kernel);

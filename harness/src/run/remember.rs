@@ -19,7 +19,7 @@ use crate::machine::outcome::{End, Outcome};
 use crate::proof::{FILES, Found, Manifest, Proof, Proofs, Subject};
 use crate::replay::{Replay, compare};
 use crate::report::text::sentence;
-use crate::report::{Life, PlanIn, Promise, Remembered, Times};
+use crate::report::{Life, Promise, Remembered, Times};
 use crate::ui::Ui;
 
 /// A run that is about to begin.
@@ -102,7 +102,7 @@ impl Stand {
     /// A name for the guest that a run is restored from, if it is.
     pub(crate) fn boot_of(&self, request: &Request<'_>) -> Option<Digest> {
         self.checked.snapshots.as_ref()?;
-        if request.kernel.plan_in == PlanIn::Initramfs {
+        if !request.kernel.can_be_saved() {
             return None;
         }
         let platform = self.platform(request).ok()?;
