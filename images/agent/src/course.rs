@@ -14,8 +14,8 @@ use crate::records::Records;
 use crate::stop::{Stage, Stop};
 use crate::trace::Trace;
 use crate::{
-    clock, coherence, coverage, knob, modules, mounts, orders, power, scheduling, seed, steps,
-    topology,
+    clock, coherence, coverage, knob, leaks, modules, mounts, orders, power, scheduling, seed,
+    steps, topology,
 };
 
 /// Runs the guest.
@@ -54,7 +54,8 @@ fn follow(records: &mut Records) -> Result<(), Stop> {
 
     topology::bring_online(&plan.topology).stage("topology")?;
     let seen = topology::read().stage("topology")?;
-    topology::check(&plan.topology, &seen).stage("topology")?;
+    let checks_itself = leaks::are_looked_for();
+    topology::check(&plan.topology, &seen, checks_itself).stage("topology")?;
     let facts = topology::facts(&seen).stage("topology")?;
     seed::mix(plan.seed).stage("seed")?;
     records.send(Record::Start {
@@ -78,11 +79,15 @@ fn follow(records: &mut Records) -> Result<(), Stop> {
     }
     let outcome = steps::run(&plan, &mut scene);
     steps::abandon(&mut scene);
-    outcome?;
-    if plan.watch.coverage {
-        coverage::end(scene.records)?;
-    }
-    scene.trace.send(scene.records)
+    let watched = outcome.and_then(|()| {
+        if plan.watch.coverage {
+            coverage::end(scene.records)?;
+        }
+        scene.trace.send(scene.records)
+    });
+    // Whatever came of the steps: a task that is gone has left its leaks behind.
+    let leaks = leaks::tell().stage("kmemleak");
+    watched.and(leaks)
 }
 
 /// Says that the guest is ready, and spins while the host may take a snapshot.

@@ -20,6 +20,7 @@ mod errno;
 mod file;
 mod knob;
 mod lanes;
+mod leaks;
 mod message;
 mod modules;
 mod mounts;

@@ -52,12 +52,12 @@ fn pair() -> (Topology, Seen) {
 #[test]
 fn what_the_kernel_keeps_for_itself_is_no_difference() {
     let (asked, seen) = pair();
-    check(&asked, &seen).unwrap();
+    check(&asked, &seen, false).unwrap();
 }
 
 #[track_caller]
 fn refused(asked: &Topology, seen: &Seen, words: &str) {
-    assert_eq!(check(asked, seen).unwrap_err().to_string(), words);
+    assert_eq!(check(asked, seen, false).unwrap_err().to_string(), words);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn each_difference_is_told_with_its_node() {
     );
     let (asked, mut other) = pair();
     other.nodes.get_mut(&0).unwrap().memory_kib = 257 * MIB;
-    assert!(check(&asked, &other).is_err());
+    assert!(check(&asked, &other, false).is_err());
 
     let (asked, mut other) = pair();
     other.nodes.get_mut(&1).unwrap().distances = vec![21, 10];
@@ -117,13 +117,13 @@ fn nodes_without_cpus_or_memory_are_known() {
         (1, shown(&[], 251 * MIB, &[20, 10, 30])),
         (2, shown(&[1], 0, &[30, 30, 10])),
     ]);
-    check(&asked, &shown).unwrap();
+    check(&asked, &shown, false).unwrap();
     let mut memory = shown.clone();
     memory.nodes.get_mut(&2).unwrap().memory_kib = 4;
-    assert!(check(&asked, &memory).is_err());
+    assert!(check(&asked, &memory, false).is_err());
     let mut none = shown;
     none.nodes.get_mut(&1).unwrap().memory_kib = 0;
-    assert!(check(&asked, &none).is_err());
+    assert!(check(&asked, &none, false).is_err());
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn an_empty_node_does_not_show() {
         (0, shown(&[0], 222 * MIB, &[10, 30])),
         (2, shown(&[1], 251 * MIB, &[30, 10])),
     ]);
-    check(&asked, &shown).unwrap();
+    check(&asked, &shown, false).unwrap();
 }
 
 #[test]
