@@ -23,6 +23,7 @@ pub mod config;
 pub mod definition;
 pub mod digest;
 pub mod ensure;
+pub mod guard;
 pub mod image;
 pub mod patch;
 pub mod profile;
