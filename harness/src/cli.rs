@@ -6,6 +6,7 @@
 mod args;
 mod bundle;
 mod cache;
+mod check;
 mod compare;
 mod doctor;
 mod generate;

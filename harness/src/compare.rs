@@ -3,12 +3,18 @@
 //! Each side is judged over several seeds and must be unanimous. Kernels of different code
 //! run different instruction streams, so a counter that merely moved is never shown as the
 //! patch's effect: only verdicts are compared.
+//!
+//! What a console says against the kernel decides before any counter is looked at, as far as
+//! only the patched kernel prints it. What both print is neither's fault: where such a
+//! message leaves the counters as they are, they are compared.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{Judgement, Verdict};
+use crate::fault::{Fault, Sign};
+use crate::verdict::{Judgement, Verdict, taints};
 
 /// What a patch does to a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,48 +51,256 @@ impl fmt::Display for Word {
     }
 }
 
-/// What one kernel did in all repetitions of one scenario.
+/// What one run says, as far as it is compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// What it says by itself.
+    pub judgement: &'a Judgement,
+    /// What its counters say, if the guest went its whole course.
+    pub counters: Option<Verdict>,
+    /// What its console says against the kernel.
+    pub faults: &'a [Fault],
+    /// The kernel's taint flags at its end.
+    pub tainted: u64,
+    /// Whether it ran in real time, in which a busy host can bring stalls about.
+    pub live: bool,
+}
+
+/// In what the faults of two kernels differ, over all runs of one scenario.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// What the patched kernel prints in every run and the base in none.
+    pub new: Vec<Fault>,
+    /// What the base prints in no run, and the patched kernel in some; or which in real time
+    /// a busy host can bring about.
+    pub sometimes: Vec<Fault>,
+    /// What the patched kernel prints more often than the base in any run, or too often to
+    /// be told apart.
+    pub more: Vec<Fault>,
+    /// What both print, the patched kernel no more often.
+    pub both: Vec<Fault>,
+    /// What only the base prints.
+    pub gone: Vec<Fault>,
+    /// Taint flags that the patched kernel has in every run and the base in none.
+    pub tainted: u64,
+}
+
+/// `TAINT_WARN`, which every `WARN` sets.
+const TAINT_WARN: u64 = 1 << 9;
+
+impl Difference {
+    /// Compares the faults of all runs of two kernels.
+    pub fn of(base: &[Seen<'_>], patched: &[Seen<'_>]) -> Difference {
+        let mut difference = Difference::default();
+        for fault in distinct(patched) {
+            let before = counts(base, &fault.sign);
+            let after = counts(patched, &fault.sign);
+            let most_before = before.iter().max().copied().unwrap_or_default();
+            let most_after = after.iter().max().copied().unwrap_or_default();
+            // What a busy host can bring about is nothing that the patch surely does.
+            let hosts = patched.iter().any(|run| run.live) && fault.sign.kind.may_be_the_hosts();
+            let always = !hosts && after.iter().all(|count| *count > 0);
+            let place = if fault.sign.is_uncounted() {
+                &mut difference.more
+            } else if most_before == 0 && always {
+                &mut difference.new
+            } else if most_before == 0 {
+                &mut difference.sometimes
+            } else if most_after > most_before {
+                &mut difference.more
+            } else {
+                &mut difference.both
+            };
+            place.push(fault.clone());
+        }
+        let after: BTreeSet<&Sign> = patched.iter().flat_map(signs).collect();
+        let gone = distinct(base).into_iter();
+        difference.gone = gone
+            .filter(|fault| !after.contains(&fault.sign))
+            .cloned()
+            .collect();
+        let before = base.iter().fold(0, |flags, run| flags | run.tainted);
+        let after = patched.iter().map(|run| run.tainted);
+        difference.tainted = after.reduce(|all, flags| all & flags).unwrap_or_default() & !before;
+        difference
+    }
+
+    /// Whether the patched kernel is at fault where the base is not, for certain.
+    pub fn has_new(&self) -> bool {
+        !self.new.is_empty() || self.tainted != 0
+    }
+
+    /// Whether the patched kernel may be at fault where the base is not.
+    pub fn has_doubtful(&self) -> bool {
+        !self.sometimes.is_empty() || !self.more.is_empty()
+    }
+}
+
+fn signs<'a>(run: &Seen<'a>) -> impl Iterator<Item = &'a Sign> + use<'a> {
+    run.faults.iter().map(|fault| &fault.sign)
+}
+
+/// The first fault of each sign.
+fn distinct<'a>(runs: &[Seen<'a>]) -> Vec<&'a Fault> {
+    let mut known = BTreeSet::new();
+    let faults = runs.iter().flat_map(|run| run.faults);
+    faults.filter(|fault| known.insert(&fault.sign)).collect()
+}
+
+fn counts(runs: &[Seen<'_>], sign: &Sign) -> Vec<u64> {
+    let count = |run: &Seen<'_>| {
+        let alike = run.faults.iter().filter(|fault| fault.sign == *sign);
+        alike.map(|fault| fault.count).sum()
+    };
+    runs.iter().map(count).collect()
+}
+
+/// Which kernel a run is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side<'a> {
-    /// Every repetition was clean and judged so.
-    Unanimous(Verdict),
-    /// Every repetition was clean, and they were judged differently.
-    Split,
-    /// Every repetition shows something that is the kernel's doing and must not be.
-    Unclean(&'a str),
-    /// Some repetitions were not clean, or it is not certain that it is the kernel's doing.
+pub enum Kernel {
+    /// The one without the change.
+    Base,
+    /// The one with it.
+    Patched,
+}
+
+/// What one run says once the faults that both kernels have are left out of account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Judged(Verdict),
+    /// The kernel's doing, and it must not be; what.
+    Unclean(String),
+    /// It is not certain whose doing it is, or that it is new.
     Doubtful,
 }
 
-impl Side<'_> {
-    /// Sums up repetitions.
-    pub fn of(judgements: &[Judgement]) -> Side<'_> {
-        let Some(first) = judgements.first() else {
-            return Side::Doubtful;
+impl Seen<'_> {
+    /// The verdict to be compared: that of the counters, if all that is held against the
+    /// kernel is on both sides and leaves them as they are.
+    pub fn verdict(&self, kernel: Kernel, difference: &Difference) -> Verdict {
+        match self.state(kernel, difference) {
+            State::Judged(verdict) => verdict,
+            State::Unclean(_) | State::Doubtful => self.judgement.verdict,
+        }
+    }
+
+    fn state(&self, kernel: Kernel, difference: &Difference) -> State {
+        let unclean = self.judgement.unclean.as_ref();
+        let is_new = |fault: &&Fault| difference.new.iter().any(|new| new.sign == fault.sign);
+        let new_taint = match kernel {
+            Kernel::Base => 0,
+            Kernel::Patched => self.tainted & difference.tainted,
         };
-        let certain = |judgement: &Judgement| judgement.unclean.as_ref().is_some_and(|u| u.certain);
-        if judgements.iter().all(certain) {
-            return Side::Unclean(first.unclean.as_ref().map_or("", |unclean| &unclean.what));
+        let Some(counters) = self.counters else {
+            // It did not go its whole course, which is more than a message.
+            return match unclean {
+                Some(unclean) if unclean.certain => State::Unclean(unclean.what.clone()),
+                Some(_) => State::Doubtful,
+                None => State::Judged(self.judgement.verdict),
+            };
+        };
+        let known = |fault: &Fault| match kernel {
+            Kernel::Base => true,
+            Kernel::Patched => difference.both.iter().any(|both| both.sign == fault.sign),
+        };
+        let excused = |fault: &&Fault| fault.sign.kind.leaves_counters() && known(fault);
+        let left: Vec<&Fault> = self.faults.iter().filter(|fault| !excused(fault)).collect();
+        // Other flags that say something against the kernel come with worse than a warning.
+        let harmless = taints(self.tainted & !TAINT_WARN).count() == 0;
+        let explained = !self.faults.is_empty() || self.tainted & TAINT_WARN != 0;
+        match unclean {
+            None if left.is_empty() && new_taint == 0 => {
+                return State::Judged(self.judgement.verdict);
+            }
+            Some(_) if left.is_empty() && new_taint == 0 && harmless && explained => {
+                return State::Judged(counters);
+            }
+            _ => {}
         }
-        if judgements
-            .iter()
-            .any(|judgement| judgement.unclean.is_some())
-        {
-            return Side::Doubtful;
-        }
-        if judgements
-            .iter()
-            .all(|judgement| judgement.verdict == first.verdict)
-        {
-            Side::Unanimous(first.verdict)
-        } else {
-            Side::Split
+        let new: Vec<&Fault> = left.iter().copied().filter(is_new).collect();
+        let worst = new.iter().max_by_key(|fault| {
+            let is_first = std::cmp::Reverse(fault.line);
+            (fault.severity, is_first)
+        });
+        match (kernel, worst) {
+            (Kernel::Base, _) => match unclean {
+                Some(unclean) if unclean.certain => State::Unclean(unclean.what.clone()),
+                _ => State::Doubtful,
+            },
+            (Kernel::Patched, Some(worst)) => {
+                State::Unclean(format!("the kernel printed: {}", worst.message))
+            }
+            (Kernel::Patched, None) if new_taint != 0 => {
+                State::Unclean(format!("the kernel is tainted ({new_taint})"))
+            }
+            _ => State::Doubtful,
         }
     }
 }
 
+/// What one kernel did in all repetitions of one scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Side {
+    /// Every repetition can be judged, and was judged so.
+    Unanimous(Verdict),
+    /// Every repetition can be judged, and they were judged differently.
+    Split,
+    /// Every repetition shows something that is the kernel's doing and must not be.
+    Unclean(String),
+    /// Some repetitions were not clean, or it is not certain that it is the kernel's doing.
+    Doubtful,
+}
+
+impl Side {
+    /// Sums up repetitions of a kernel that is compared with no other one.
+    pub fn of(judgements: &[Judgement]) -> Side {
+        let states = judgements.iter().map(|judgement| match &judgement.unclean {
+            None => State::Judged(judgement.verdict),
+            Some(unclean) if unclean.certain => State::Unclean(unclean.what.clone()),
+            Some(_) => State::Doubtful,
+        });
+        Side::sum(&states.collect::<Vec<_>>())
+    }
+
+    /// Sums up repetitions of one of two kernels.
+    pub fn among(runs: &[Seen<'_>], kernel: Kernel, difference: &Difference) -> Side {
+        let states = runs.iter().map(|run| run.state(kernel, difference));
+        Side::sum(&states.collect::<Vec<_>>())
+    }
+
+    fn sum(states: &[State]) -> Side {
+        match states.first() {
+            None => Side::Doubtful,
+            Some(State::Unclean(what))
+                if states
+                    .iter()
+                    .all(|state| matches!(state, State::Unclean(_))) =>
+            {
+                Side::Unclean(what.clone())
+            }
+            Some(_) if !states.iter().all(|state| matches!(state, State::Judged(_))) => {
+                Side::Doubtful
+            }
+            Some(State::Judged(verdict)) if states.iter().all(|state| *state == states[0]) => {
+                Side::Unanimous(*verdict)
+            }
+            Some(_) => Side::Split,
+        }
+    }
+}
+
+/// The word for a scenario and what differs on the consoles, from all runs of both kernels.
+pub fn compare(base: &[Seen<'_>], patched: &[Seen<'_>]) -> (Word, Difference) {
+    let difference = Difference::of(base, patched);
+    let word = word(
+        &Side::among(base, Kernel::Base, &difference),
+        &Side::among(patched, Kernel::Patched, &difference),
+    );
+    (word, difference)
+}
+
 /// The word for a scenario, from what both kernels did.
-pub fn word(base: Side<'_>, patched: Side<'_>) -> Word {
+pub fn word(base: &Side, patched: &Side) -> Word {
     use Verdict::{Fail, Pass};
     match (base, patched) {
         (Side::Unanimous(Pass), Side::Unanimous(Pass)) => Word::Holds,
@@ -98,6 +312,28 @@ pub fn word(base: Side<'_>, patched: Side<'_>) -> Word {
         (Side::Unanimous(_) | Side::Split, Side::Unclean(_)) => Word::Broken,
         _ => Word::Unclear,
     }
+}
+
+/// The word for a second pass, in which only what kernels print against themselves counts:
+/// `holds` if the patched kernel prints nothing new.
+pub fn cleanliness(base: &[Seen<'_>], patched: &[Seen<'_>]) -> (Word, Difference) {
+    let difference = Difference::of(base, patched);
+    let whole =
+        |runs: &[Seen<'_>]| !runs.is_empty() && runs.iter().all(|run| run.counters.is_some());
+    let certain = |run: &Seen<'_>| {
+        let unclean = run.judgement.unclean.as_ref();
+        run.counters.is_none() && unclean.is_some_and(|unclean| unclean.certain)
+    };
+    let word = if !whole(base) {
+        Word::Unclear
+    } else if difference.has_new() || !patched.is_empty() && patched.iter().all(certain) {
+        Word::Broken
+    } else if !whole(patched) || difference.has_doubtful() {
+        Word::Unclear
+    } else {
+        Word::Holds
+    };
+    (word, difference)
 }
 
 /// The exit code of a comparison: 1 if something is broken, else 3 if something is unclear,
@@ -117,78 +353,4 @@ pub fn exit_code(words: impl IntoIterator<Item = Word>) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verdict::Unclean;
-
-    fn judged(verdict: Verdict, unclean: Option<bool>) -> Judgement {
-        let unclean = unclean.map(|certain| Unclean {
-            certain,
-            what: "a WARNING".into(),
-        });
-        Judgement {
-            verdict,
-            reasons: vec![],
-            unclean,
-            guards: vec![],
-            expectations: vec![],
-        }
-    }
-
-    #[test]
-    fn a_side_must_be_unanimous() {
-        let pass = judged(Verdict::Pass, None);
-        let fail = judged(Verdict::Fail, None);
-        assert_eq!(
-            Side::of(&[pass.clone(), pass.clone()]),
-            Side::Unanimous(Verdict::Pass)
-        );
-        assert_eq!(Side::of(&[pass.clone(), fail]), Side::Split);
-        assert_eq!(Side::of(&[]), Side::Doubtful);
-        let warned = judged(Verdict::Inconclusive, Some(true));
-        assert_eq!(
-            Side::of(&[warned.clone(), warned.clone()]),
-            Side::Unclean("a WARNING")
-        );
-        assert_eq!(Side::of(&[warned, pass]), Side::Doubtful);
-        let stuck = judged(Verdict::Inconclusive, Some(false));
-        assert_eq!(Side::of(&[stuck]), Side::Doubtful);
-    }
-
-    #[test]
-    fn words_follow_the_table() {
-        use Side::{Doubtful, Split, Unanimous, Unclean};
-        use Verdict::{Fail, Inconclusive, Pass};
-        let table = [
-            (Unanimous(Pass), Unanimous(Pass), Word::Holds),
-            (Unanimous(Pass), Unanimous(Fail), Word::Broken),
-            (Unanimous(Fail), Unanimous(Pass), Word::Fixed),
-            (Unanimous(Fail), Unanimous(Fail), Word::StillFailing),
-            (Unanimous(Pass), Unanimous(Inconclusive), Word::Unclear),
-            (Unanimous(Inconclusive), Unanimous(Pass), Word::Unclear),
-            (Unanimous(Pass), Split, Word::Unclear),
-            (Unanimous(Pass), Unclean("x"), Word::Broken),
-            (Unanimous(Fail), Unclean("x"), Word::Broken),
-            (Unclean("x"), Unclean("x"), Word::Unclear),
-            (Unclean("x"), Unanimous(Pass), Word::Unclear),
-            (Unanimous(Inconclusive), Unclean("x"), Word::Broken),
-            (Split, Unclean("x"), Word::Broken),
-            (Doubtful, Unclean("x"), Word::Unclear),
-            (Unanimous(Pass), Doubtful, Word::Unclear),
-        ];
-        for (base, patched, expected) in table {
-            assert_eq!(word(base, patched), expected, "{base:?} -> {patched:?}");
-        }
-    }
-
-    #[test]
-    fn broken_wins_over_unclear() {
-        assert_eq!(exit_code([Word::Unclear, Word::Broken, Word::Fixed]), 1);
-        assert_eq!(exit_code([Word::Holds, Word::Unclear]), 3);
-        assert_eq!(exit_code([Word::StillFailing, Word::Holds]), 0);
-        assert_eq!(exit_code([]), 3);
-        assert_eq!(exit_code([Word::DoesNotApply]), 3);
-        assert_eq!(exit_code([Word::DoesNotApply, Word::Holds]), 0);
-        assert_eq!(exit_code([Word::DoesNotApply, Word::Broken]), 1);
-    }
-}
+mod tests;

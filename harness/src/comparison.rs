@@ -1,5 +1,6 @@
 //! Carrying out a comparison: both kernels, all scenarios, all seeds.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -7,7 +8,7 @@ use numalab_kernels::{Class, Wanted};
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::{self, LeftOut};
-use crate::compare::{Side, Word, exit_code, word};
+use crate::compare::{self, Word, exit_code};
 use crate::folder::RunFolder;
 use crate::lab::{BootKernel, Lab, LabError, Limits};
 use crate::pool;
@@ -91,9 +92,11 @@ pub async fn run(
     let mut left_out = Vec::new();
     let scenarios = match (&overall, &sides.patched) {
         (None, Ok(patched)) => {
-            let (base, patched) = (&sides.base.id, &patched.id);
-            let afforded = afforded(&stand, base, patched, request, &mut left_out, ui)?;
-            scenarios(&stand, base, patched, &afforded, request, ui, cancel).await?
+            let kernels = [&sides.base.id, &patched.id];
+            let (afforded, too_long) = afforded(&stand, &kernels, request, ui)?;
+            left_out = too_long;
+            let results = Results::get(&stand, &kernels, &afforded, request, ui, cancel).await?;
+            results.compared(kernels[0], kernels[1], &afforded)
         }
         _ => Vec::new(),
     };
@@ -141,46 +144,46 @@ fn overall(sides: &Sides) -> Option<Overall> {
     }
 }
 
-/// The scenarios that the budget allows.
-fn afforded<'a>(
+/// The scenarios that the budget allows, and those that it does not.
+///
+/// # Errors
+/// The kernel parameters are wrong.
+pub fn afforded<'a>(
     stand: &Stand,
-    base: &'a KernelId,
-    patched: &'a KernelId,
+    kernels: &[&'a KernelId],
     request: &Request<'a>,
-    left_out: &mut Vec<LeftOut>,
     ui: &Ui,
-) -> Result<Vec<&'a Scenario>, LabError> {
+) -> Result<(Vec<&'a Scenario>, Vec<LeftOut>), LabError> {
     let Some(seconds) = request.budget else {
-        return Ok(request.scenarios.iter().collect());
+        return Ok((request.scenarios.iter().collect(), Vec::new()));
     };
     let budget = Duration::from_secs(seconds);
     let choice = budget::choose(stand, request.scenarios, budget, |scenario| {
-        runs(scenario, base, patched, request)
+        runs(scenario, kernels, request)
     })?;
     ui.say(&choice.told(budget));
-    *left_out = choice.left_out;
     let chosen = choice.chosen.into_iter();
-    Ok(chosen.map(|index| &request.scenarios[index]).collect())
+    let chosen = chosen.map(|index| &request.scenarios[index]).collect();
+    Ok((chosen, choice.left_out))
 }
 
 /// That the scenario does not apply to one of these kernels.
-fn excluded(scenario: &Scenario, kernels: [&KernelId; 2]) -> Option<DoesNotApply> {
-    let mut kernels = kernels.into_iter();
+fn excluded(scenario: &Scenario, kernels: &[&KernelId]) -> Option<DoesNotApply> {
+    let mut kernels = kernels.iter();
     kernels.find_map(|kernel| scenario.does_not_apply(&kernel.release))
 }
 
-/// One scenario's runs: the base's, one for each seed, then the patched kernel's.
+/// One scenario's runs: each kernel's, one for each seed.
 fn runs<'a>(
     scenario: &'a Scenario,
-    base: &'a KernelId,
-    patched: &'a KernelId,
+    kernels: &[&'a KernelId],
     request: &Request<'_>,
 ) -> Result<Vec<run::Request<'a>>, LabError> {
     let mut requests = Vec::new();
-    if excluded(scenario, [base, patched]).is_some() {
+    if excluded(scenario, kernels).is_some() {
         return Ok(requests);
     }
-    for kernel in [base, patched] {
+    for kernel in kernels {
         for seed in request.seeds {
             let (shift, append) = (request.shift, request.append);
             requests.push(run::Request::new(scenario, kernel, *seed, shift, append)?);
@@ -189,47 +192,88 @@ fn runs<'a>(
     Ok(requests)
 }
 
-async fn scenarios(
-    stand: &Stand,
-    base: &KernelId,
-    patched: &KernelId,
-    afforded: &[&Scenario],
-    request: &Request<'_>,
-    ui: &Ui,
-    cancel: &CancellationToken,
-) -> Result<Vec<Compared>, LabError> {
-    let mut requests = Vec::new();
-    for scenario in afforded {
-        requests.extend(runs(scenario, base, patched, request)?);
+/// The runs of several kernels; each image is run once, however many names it has.
+#[derive(Debug)]
+pub struct Results {
+    /// By the image's digest and the scenario's name.
+    runs: BTreeMap<(String, String), Vec<RunReport>>,
+    /// Scenarios that were not run, because they do not apply to one of the kernels, and why.
+    excluded: BTreeMap<String, String>,
+}
+
+impl Results {
+    /// Runs those of the scenarios that apply to all kernels, with all seeds.
+    ///
+    /// # Errors
+    /// The kernel parameters are wrong, a folder cannot be written, or a signal came.
+    pub async fn get(
+        stand: &Stand,
+        kernels: &[&KernelId],
+        scenarios: &[&Scenario],
+        request: &Request<'_>,
+        ui: &Ui,
+        cancel: &CancellationToken,
+    ) -> Result<Results, LabError> {
+        let mut images: Vec<&KernelId> = Vec::new();
+        for kernel in kernels {
+            if images.iter().all(|known| known.digest != kernel.digest) {
+                images.push(kernel);
+            }
+        }
+        let (mut requests, mut keys) = (Vec::new(), Vec::new());
+        let mut not_run = BTreeMap::new();
+        for scenario in scenarios {
+            if let Some(why) = excluded(scenario, &images) {
+                not_run.insert(scenario.name.clone(), why.to_string());
+            }
+            let of_scenario = runs(scenario, &images, request)?;
+            let digests = images
+                .iter()
+                .flat_map(|kernel| request.seeds.iter().map(|_| kernel.digest.clone()));
+            let names = digests.map(|digest| (digest, scenario.name.clone()));
+            keys.extend(names.take(of_scenario.len()));
+            requests.extend(of_scenario);
+        }
+        let reports = pool::run(stand, &requests, request.jobs, ui, cancel).await?;
+        let mut runs: BTreeMap<(String, String), Vec<RunReport>> = BTreeMap::new();
+        for (key, report) in keys.into_iter().zip(reports) {
+            runs.entry(key).or_default().push(report);
+        }
+        Ok(Results {
+            runs,
+            excluded: not_run,
+        })
     }
-    let mut reports = pool::run(stand, &requests, request.jobs, ui, cancel)
-        .await?
-        .into_iter();
-    let mut take = || -> Vec<RunReport> { reports.by_ref().take(request.seeds.len()).collect() };
-    let compared = afforded.iter().map(|scenario| {
-        if let Some(excluded) = excluded(scenario, [base, patched]) {
-            return Compared {
-                scenario: scenario.name.clone(),
-                word: Word::DoesNotApply,
-                because: Some(excluded.to_string()),
-                base: Vec::new(),
-                patched: Vec::new(),
+
+    /// Compares two of the kernels.
+    pub fn compared(
+        &self,
+        base: &KernelId,
+        patched: &KernelId,
+        scenarios: &[&Scenario],
+    ) -> Vec<Compared> {
+        let runs = |kernel: &KernelId, scenario: &Scenario| -> Vec<RunReport> {
+            let key = (kernel.digest.clone(), scenario.name.clone());
+            self.runs.get(&key).cloned().unwrap_or_default()
+        };
+        let compared = scenarios.iter().map(|scenario| {
+            let (base, patched) = (runs(base, scenario), runs(patched, scenario));
+            let [before, after] =
+                [&base, &patched].map(|runs| runs.iter().map(RunReport::seen).collect::<Vec<_>>());
+            let because = self.excluded.get(&scenario.name).cloned();
+            let (word, faults) = match &because {
+                Some(_) => (Word::DoesNotApply, compare::Difference::default()),
+                None => compare::compare(&before, &after),
             };
-        }
-        let (base, patched) = (take(), take());
-        let [before, after] = [&base, &patched].map(|runs| {
-            runs.iter()
-                .map(|run| run.judgement.clone())
-                .collect::<Vec<_>>()
+            Compared {
+                scenario: scenario.name.clone(),
+                word,
+                because,
+                base,
+                patched,
+                faults,
+            }
         });
-        let word = word(Side::of(&before), Side::of(&after));
-        Compared {
-            scenario: scenario.name.clone(),
-            word,
-            because: None,
-            base,
-            patched,
-        }
-    });
-    Ok(compared.collect())
+        compared.collect()
+    }
 }

@@ -92,6 +92,22 @@ pub enum LabError {
     /// A base without a kernel.
     #[error("NUMALAB_BASE is set and NUMALAB_KERNEL is not: which kernel is to be compared?")]
     BaseAlone,
+    /// A kernel against which another one is to be held does not build.
+    #[error("the base {name} does not build: {why}")]
+    #[diagnostic(help("nothing can be said of a patch on it"))]
+    Base {
+        /// The kernel.
+        name: String,
+        /// The compiler's words.
+        why: String,
+    },
+    /// A patch is to be put on an image.
+    #[error("{word:?} is an image: only a kernel that is built can be patched")]
+    #[diagnostic(help("name the kernel's source: a folder, or one of `numalab list`"))]
+    Unpatchable {
+        /// The image's word.
+        word: String,
+    },
     /// A signal came.
     #[error("interrupted")]
     Interrupted,
@@ -104,7 +120,8 @@ impl LabError {
             LabError::Project(_)
             | LabError::Mode(_)
             | LabError::Machine(_)
-            | LabError::BaseAlone => true,
+            | LabError::BaseAlone
+            | LabError::Unpatchable { .. } => true,
             LabError::Kernel(error) => error.class() == Class::Input,
             _ => false,
         }
@@ -196,11 +213,9 @@ impl Lab {
     /// # Errors
     /// It means none.
     pub fn wanted(&self, word: &str) -> Result<Wanted, LabError> {
-        let here = std::env::current_dir().map_err(LabError::file("find", ".".into()))?;
-        // A test runner starts tests in their crate's folder; the user's words are relative
-        // to where the runner was started, which is the workspace.
-        let here = std::env::var_os("NEXTEST_WORKSPACE_ROOT").map_or(here, Into::into);
-        Ok(self.catalog.resolve(word, &here, &self.cache)?)
+        Ok(self
+            .catalog
+            .resolve(word, here()?.as_std_path(), &self.cache)?)
     }
 
     /// The kernels that the tests use: the user's own where the environment names them, else
@@ -299,7 +314,7 @@ impl Lab {
                 _ => true,
             },
         };
-        Ok(BootKernel { id, _held: kernel })
+        Ok(BootKernel { id, built: kernel })
     }
 }
 
@@ -334,7 +349,27 @@ impl Lab {
 pub struct BootKernel {
     /// Which.
     pub id: KernelId,
-    _held: Kernel,
+    built: Kernel,
+}
+
+/// The folder that the user's words are relative to.
+///
+/// # Errors
+/// There is none any more, or its name is not UTF-8.
+pub fn here() -> Result<Utf8PathBuf, LabError> {
+    // A test runner starts tests in their crate's folder; the user's words are relative
+    // to where the runner was started, which is the workspace.
+    match std::env::var_os("NEXTEST_WORKSPACE_ROOT") {
+        Some(workspace) => utf8(workspace.as_ref()),
+        None => utf8(&std::env::current_dir().map_err(LabError::file("find", ".".into()))?),
+    }
+}
+
+impl BootKernel {
+    /// What the store has of it.
+    pub fn built(&self) -> &Kernel {
+        &self.built
+    }
 }
 
 /// A path as text.

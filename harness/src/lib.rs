@@ -12,6 +12,8 @@ pub mod observe;
 
 pub mod verdict;
 
+pub mod fault;
+
 pub mod compare;
 
 pub mod run;
@@ -37,6 +39,8 @@ pub mod coverage;
 pub mod divergence;
 
 pub mod bundle;
+
+pub mod check;
 
 pub mod replay;
 

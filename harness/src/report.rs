@@ -5,6 +5,8 @@
 
 pub mod text;
 
+pub(crate) mod quote;
+
 use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
@@ -12,9 +14,10 @@ use numalab_protocol::plan::Watch;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::LeftOut;
-use crate::compare::Word;
+use crate::compare::{Difference, Seen, Word};
+use crate::fault::Fault;
 use crate::spent::Split;
-use crate::verdict::Judgement;
+use crate::verdict::{Judgement, Verdict};
 
 /// The version of `report.json`.
 pub const SCHEMA: u32 = 2;
@@ -36,6 +39,15 @@ pub struct RunReport {
     pub promise: Option<Promise>,
     /// The verdict and what it rests on.
     pub judgement: Judgement,
+    /// What the counters say whatever the console says, for comparing with a kernel that is
+    /// at fault in the same way. Absent if the guest did not go its whole course.
+    pub counters: Option<Verdict>,
+    /// What the console says against the kernel.
+    pub faults: Vec<Fault>,
+    /// The kernel's taint flags at the end, if the guest came as far.
+    pub tainted: Option<u64>,
+    /// Guest time up to which the console is the boot's, in microseconds.
+    pub boot_end_us: Option<u64>,
     /// How the guest ended, in words, and the stage that it reached.
     pub ending: String,
     /// `uname -r` of the guest, once it has told.
@@ -293,6 +305,8 @@ pub struct Compared {
     pub base: Vec<RunReport>,
     /// The patched kernel's runs, one for each seed.
     pub patched: Vec<RunReport>,
+    /// In what the consoles differ.
+    pub faults: Difference,
 }
 
 impl KernelId {
@@ -313,6 +327,17 @@ pub fn short(digest: &str) -> &str {
 }
 
 impl RunReport {
+    /// What a comparison needs of it.
+    pub fn seen(&self) -> Seen<'_> {
+        Seen {
+            judgement: &self.judgement,
+            counters: self.counters,
+            faults: &self.faults,
+            tainted: self.tainted.unwrap_or_default(),
+            live: self.inputs.mode != "exact",
+        }
+    }
+
     /// The command that repeats the run.
     pub fn repeat(&self) -> String {
         let Inputs {

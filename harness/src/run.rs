@@ -17,6 +17,7 @@ use numalab_protocol::{Plan, Record, pages};
 use tokio_util::sync::CancellationToken;
 
 use crate::durations::Durations;
+use crate::fault;
 use crate::folder::RunFolder;
 use crate::lab::{Lab, LabError, utf8};
 use crate::machine::argv::{self, Boot, Monitor, Start, Surroundings};
@@ -39,7 +40,7 @@ use crate::snapshot::Snapshots;
 use crate::spent::{Kind, Spent, Split};
 use crate::ui::Ui;
 use crate::unclean;
-use crate::verdict::{Unclean, Verdict, judge};
+use crate::verdict::{Unclean, Verdict, counters, judge};
 use clock::{Clock, ms};
 use remember::Prepared;
 
@@ -496,6 +497,18 @@ impl Stand {
             Ok(outcome) => format!("{}, in stage {}", outcome.end, outcome.stage),
             Err(error) => text::sentence(error),
         };
+        // A guest that broke off, records that cannot be read, and two answers of one run say
+        // nothing by counters.
+        let is_broken = matches!(promise, Some(Promise::Broken { .. }));
+        let counters = match &outcome {
+            Ok(outcome)
+                if outcome.is_whole() && !is_broken && seen.end.is_some_and(|end| end.complete) =>
+            {
+                Some(counters(request.scenario, &seen))
+            }
+            _ => None,
+        };
+        let faults = outcome.as_ref().map(fault::of_outcome);
         let mut judgement = judge(request.scenario, &seen, unclean);
         if let Some(Promise::Broken { what, .. }) = &promise {
             // Neither of two answers is one.
@@ -525,6 +538,10 @@ impl Stand {
             remembered,
             promise,
             judgement,
+            counters,
+            faults: faults.unwrap_or_default(),
+            tainted: seen.end.map(|end| end.tainted),
+            boot_end_us: fault::boot_end_us(records),
             ending,
             measurements: seen
                 .measures

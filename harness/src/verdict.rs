@@ -107,8 +107,26 @@ impl fmt::Display for Checked {
     }
 }
 
+/// What the counters of a whole run say by themselves, whatever the console and the taint
+/// flags say: `inconclusive` unless every step was carried out. Only for comparing kernels
+/// that are at fault in the same way; a kernel alone is judged by [`judge`].
+pub fn counters(scenario: &Scenario, seen: &Observations) -> Verdict {
+    judge_as(scenario, seen, None).verdict
+}
+
 /// Judges a run by what was seen of it. `unclean` is what the machine and the console say.
 pub fn judge(scenario: &Scenario, seen: &Observations, unclean: Option<Unclean>) -> Judgement {
+    let unclean = match (unclean, tainted(seen)) {
+        (Some(unclean), Some(tainted)) => Some(Unclean {
+            certain: true,
+            what: format!("{}; {}", unclean.what, tainted.what),
+        }),
+        (unclean, tainted) => unclean.or(tainted),
+    };
+    judge_as(scenario, seen, unclean)
+}
+
+fn judge_as(scenario: &Scenario, seen: &Observations, unclean: Option<Unclean>) -> Judgement {
     let check = |claims: &[Claim]| -> Vec<Checked> {
         claims
             .iter()
@@ -117,13 +135,6 @@ pub fn judge(scenario: &Scenario, seen: &Observations, unclean: Option<Unclean>)
     };
     let guards = check(&scenario.guards);
     let expectations = check(&scenario.expectations);
-    let unclean = match (unclean, tainted(seen)) {
-        (Some(unclean), Some(tainted)) => Some(Unclean {
-            certain: true,
-            what: format!("{}; {}", unclean.what, tainted.what),
-        }),
-        (unclean, tainted) => unclean.or(tainted),
-    };
     let mut reasons = Vec::new();
 
     let complete = seen.end.is_some_and(|end| end.complete);
@@ -193,13 +204,18 @@ const FAULTS: [(u32, &str); 5] = [
     (14, "a soft lockup"),
 ];
 
+/// What taint flags say, as far as a kernel sets them because it finds fault with itself.
+pub fn taints(flags: u64) -> impl Iterator<Item = &'static str> {
+    let set = move |bit: &u32| flags >> bit & 1 == 1;
+    FAULTS
+        .iter()
+        .filter(move |(bit, _)| set(bit))
+        .map(|(_, name)| *name)
+}
+
 fn tainted(seen: &Observations) -> Option<Unclean> {
     let tainted = seen.end?.tainted;
-    let faults: Vec<&str> = FAULTS
-        .iter()
-        .filter(|(bit, _)| tainted >> bit & 1 == 1)
-        .map(|(_, name)| *name)
-        .collect();
+    let faults: Vec<&str> = taints(tainted).collect();
     if faults.is_empty() {
         return None;
     }

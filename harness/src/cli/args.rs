@@ -4,7 +4,9 @@ use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, bundle, cache, compare, doctor, generate, kernel, list, replay, run, watch};
+use super::{
+    Failure, bundle, cache, check, compare, doctor, generate, kernel, list, replay, run, watch,
+};
 use crate::lab::Lab;
 use crate::machine::mode::AcceleratorChoice;
 use crate::proof::{Memory, Share};
@@ -26,7 +28,8 @@ pub struct Args {
     command: Command,
 }
 
-const EXITS: &str = "Exit codes: 0 every verdict is pass (compare: nothing broken or unclear), \
+const EXITS: &str =
+    "Exit codes: 0 every verdict is pass (compare, check: nothing broken or unclear), \
 1 fail or broken, 2 wrong input, 3 inconclusive or unclear, 130 interrupted.
 
 Environment: NUMALAB_CACHE kernels and saved guests (by default in the user's cache folder), \
@@ -51,6 +54,8 @@ enum Command {
     Compare(CompareArgs),
     /// Builds a kernel tree and runs scenarios on it at each save, and tells what turned.
     Watch(WatchArgs),
+    /// Checks a patch or a series before it is sent: what it fixes, breaks and does not touch.
+    Check(CheckArgs),
     /// Runs a kept run again and tells whether its records are identical.
     Replay {
         /// The run's folder.
@@ -299,6 +304,43 @@ pub(super) struct WatchArgs {
     pub(super) platform: Platform,
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct CheckArgs {
+    /// The series: diffs, mails, an mbox, a folder of these, or a revision range A..B of the
+    /// repository that the command is given in.
+    #[arg(required = true, value_name = "PATCH")]
+    pub(super) series: Vec<String>,
+    /// The kernel that it is for: a shipped name, a definition's .yaml, or a source folder.
+    #[arg(long, short, value_name = "KERNEL")]
+    pub(super) base: String,
+    /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file. All if none is given.
+    #[arg(long = "scenario", short = 'S', value_name = "SCENARIO", num_args = 1..)]
+    pub(super) scenarios: Vec<String>,
+    /// Of these scenarios only those whose declared subject, a function or a file, the
+    /// series touches. If there is none, nothing is run, and the exit code is 3.
+    #[arg(long)]
+    pub(super) touching: bool,
+    /// Takes the patches back, from the last to the first, instead of applying them.
+    #[arg(long)]
+    pub(super) revert: bool,
+    /// Builds, boots and runs each patch on top of those before it, too.
+    #[arg(long)]
+    pub(super) each: bool,
+    /// Runs the scenarios a second time, on slower kernels that check themselves (lockdep,
+    /// `DEBUG_VM`, KASAN, kmemleak), with one seed. Only what these kernels print counts, and
+    /// no counter.
+    #[arg(long)]
+    pub(super) debug: bool,
+    /// Prints the text to paste under a patch's `---` line, instead of the report.
+    #[arg(long)]
+    pub(super) paste: bool,
+    /// Number of seeds over which verdicts are taken.
+    #[arg(long, default_value_t = 3)]
+    pub(super) seeds: u64,
+    #[command(flatten)]
+    pub(super) platform: Platform,
+}
+
 pub(super) async fn dispatch(
     args: &Args,
     ui: &Ui,
@@ -311,6 +353,7 @@ pub(super) async fn dispatch(
         Command::Run(run) => run::run(run, args.json, ui, cancel).await,
         Command::Compare(compare) => compare::compare(compare, args.json, ui, cancel).await,
         Command::Watch(watch) => watch::watch(watch, ui, cancel).await,
+        Command::Check(check) => check::check(check, args.json, ui, cancel).await,
         Command::Replay { run } => replay::replay(run, args.json, ui, cancel).await,
         Command::Bundle { run, output } => bundle::bundle(run, output.as_deref(), args.json),
         Command::Schema => generate::schema(),

@@ -20,6 +20,12 @@ const EXCERPT_LINES: usize = 40;
 /// broken, and what it says otherwise still has its room.
 pub const TROUBLES: usize = 100;
 
+/// What `WARN` and `BUG` begin with (`CUT_HERE` of `include/asm-generic/bug.h`).
+const CUT_HERE: &[u8] = b"------------[ cut here ]";
+
+/// The most lines that a warning's own words may have.
+const HEADING_LINES: usize = 4;
+
 /// Lines that are kept for "the last console lines".
 const LAST_LINES: usize = 20;
 
@@ -37,6 +43,11 @@ pub struct Trouble {
     pub message: String,
     /// The line and those after it, as they are.
     pub excerpt: String,
+    /// Guest time of its time stamp, in microseconds since boot, if it has one.
+    pub at_us: Option<u64>,
+    /// What `WARN` prints before its own line, behind `cut here`: the words that tell one
+    /// warning of a function from another. Empty if there are none.
+    pub heading: String,
 }
 
 /// How many troubles were not kept, by kind.
@@ -88,6 +99,8 @@ pub struct Console {
     excerpt_left: usize,
     /// Whether the last trouble was kept.
     kept: bool,
+    /// The lines since the last `cut here`, while they may still be a heading.
+    heading: Option<Vec<String>>,
     suppressed: Suppressed,
 }
 
@@ -147,9 +160,11 @@ impl Console {
         self.lines += 1;
         let line = without_escapes(raw);
         let text = String::from_utf8_lossy(&line).into_owned();
-        let (message, stamped) = message(&line);
+        let (message, at_us) = message(&line);
+        let stamped = at_us.is_some();
         self.stamps |= stamped;
         let kind = classify(message, stamped || !self.stamps);
+        let heading = self.heading(message, kind);
         // The call trace of a trouble belongs to it.
         let kind = kind.filter(|kind| *kind != Kind::CallTrace || self.excerpt_left == 0);
         match kind {
@@ -167,9 +182,17 @@ impl Console {
                     line: self.lines,
                     message: String::from_utf8_lossy(message).into_owned(),
                     excerpt: text.clone(),
+                    at_us,
+                    heading,
                 });
             }
             None => {
+                // kmemleak's report is indented; what follows it is another thing.
+                let last = self.troubles.last().filter(|_| self.kept);
+                let is_leak = last.is_some_and(|trouble| trouble.kind == Kind::Leak);
+                if is_leak && !text.starts_with(' ') {
+                    self.excerpt_left = 0;
+                }
                 let left = self.excerpt_left;
                 self.excerpt_left = left.saturating_sub(1);
                 if left > 0
@@ -185,6 +208,19 @@ impl Console {
             self.last.pop_front();
         }
         self.last.push_back(text);
+    }
+
+    /// Follows what stands between `cut here` and a trouble, and gives it to the trouble.
+    fn heading(&mut self, message: &[u8], kind: Option<Kind>) -> String {
+        if message.starts_with(CUT_HERE) {
+            self.heading = Some(Vec::new());
+        } else if kind.is_some() {
+            return self.heading.take().unwrap_or_default().join(" ");
+        } else if let Some(lines) = &mut self.heading {
+            lines.push(String::from_utf8_lossy(message).trim().to_owned());
+            self.heading.take_if(|lines| lines.len() > HEADING_LINES);
+        }
+        String::new()
     }
 
     fn has_room(&self, kind: Kind) -> bool {
@@ -204,17 +240,31 @@ fn without_escapes(line: &[u8]) -> Vec<u8> {
 }
 
 /// The message of a line, without `<6>`, `[    1.234567]` and, from `CONFIG_PRINTK_CALLER`,
-/// `[    T1]`; and whether there was a time stamp. User space may have left a line unended:
+/// `[    T1]`; and the time stamp, in microseconds. User space may have left a line unended:
 /// if the line does not start with a time stamp, the message starts behind the first one.
-fn message(line: &[u8]) -> (&[u8], bool) {
+fn message(line: &[u8]) -> (&[u8], Option<u64>) {
     static STAMP: LazyLock<Regex> = LazyLock::new(|| {
-        let text = r"(?-u)(?:<\d{1,3}>)?\[ *\d+\.\d{6}\](?:\[ *[TC]\d+\])? ?";
+        let text = r"(?-u)(?:<\d{1,3}>)?\[ *(\d+)\.(\d{6})\](?:\[ *[TC]\d+\])? ?";
         Regex::new(text).expect("a constant, compiled by a test")
     });
-    match STAMP.find(line) {
-        Some(stamp) => (&line[stamp.end()..], true),
-        None => (line, false),
-    }
+    let Some(stamp) = STAMP.captures(line) else {
+        return (line, None);
+    };
+    let number = |index: usize| {
+        let digits = stamp
+            .get(index)
+            .map_or(&b""[..], |digits| digits.as_bytes());
+        let digit = |sum: u64, digit: &u8| {
+            let digit = u64::from(digit.wrapping_sub(b'0'));
+            sum.saturating_mul(10).saturating_add(digit)
+        };
+        digits.iter().fold(0, digit)
+    };
+    let at_us = number(1)
+        .saturating_mul(1_000_000)
+        .saturating_add(number(2));
+    let end = stamp.get(0).map_or(0, |whole| whole.end());
+    (&line[end..], Some(at_us))
 }
 
 #[cfg(test)]

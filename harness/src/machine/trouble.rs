@@ -5,12 +5,15 @@
 //! What is printed by user space can imitate a message; that makes a run look worse, never
 //! better.
 
+use std::fmt;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
 /// What kind of trouble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// `panic` of `kernel/panic.c`.
@@ -33,12 +36,17 @@ pub enum Kind {
     Lockup,
     /// The guest ran out of memory.
     OutOfMemory,
+    /// An object that nothing points to any more, of kmemleak's report, which the agent puts
+    /// on the console.
+    Leak,
     /// A call trace that belongs to nothing above.
     CallTrace,
 }
 
 /// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Worth showing; a sound kernel may print it.
@@ -49,12 +57,31 @@ pub enum Severity {
     Fatal,
 }
 
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Kind::Panic => "panic",
+            Kind::Oops => "oops",
+            Kind::Bug => "BUG",
+            Kind::Warning => "WARNING",
+            Kind::Sanitizer => "sanitizer",
+            Kind::Lockdep => "lockdep",
+            Kind::RcuStall => "RCU stall",
+            Kind::HungTask => "hung task",
+            Kind::Lockup => "lockup",
+            Kind::OutOfMemory => "out of memory",
+            Kind::Leak => "leak",
+            Kind::CallTrace => "call trace",
+        })
+    }
+}
+
 impl Kind {
     /// How bad it is.
     pub fn severity(self) -> Severity {
         match self {
             Kind::CallTrace => Severity::Notice,
-            Kind::Warning | Kind::Lockdep | Kind::Sanitizer | Kind::OutOfMemory => {
+            Kind::Warning | Kind::Lockdep | Kind::Sanitizer | Kind::OutOfMemory | Kind::Leak => {
                 Severity::Warning
             }
             Kind::RcuStall | Kind::HungTask | Kind::Lockup => Severity::Warning,
@@ -67,10 +94,18 @@ impl Kind {
     pub fn may_be_the_hosts(self) -> bool {
         matches!(self, Kind::RcuStall | Kind::HungTask | Kind::Lockup)
     }
+
+    /// Whether a kernel that prints it goes on as if nothing had happened, so that its
+    /// counters still mean what they say: `WARN` and lockdep only report, and so does
+    /// kmemleak. Memory that was written out of bounds, lost time and lost memory are other
+    /// things.
+    pub fn leaves_counters(self) -> bool {
+        matches!(self, Kind::Warning | Kind::Lockdep | Kind::Leak)
+    }
 }
 
 /// The first that matches decides.
-const MESSAGES: [(&str, Kind); 19] = [
+const MESSAGES: [(&str, Kind); 20] = [
     (r"Kernel panic - not syncing", Kind::Panic),
     (r"PANIC: ", Kind::Panic),
     (r"BUG: K[A-Z]+SAN: |BUG: KFENCE: |UBSAN: ", Kind::Sanitizer),
@@ -122,6 +157,8 @@ const MESSAGES: [(&str, Kind); 19] = [
         r".{1,32}: page allocation failure: order:",
         Kind::OutOfMemory,
     ),
+    // kmemleak's own notice names only how many there are; the report names each.
+    (r"unreferenced object 0x", Kind::Leak),
     (r"Call [Tt]race:", Kind::CallTrace),
 ];
 

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Compared, ComparisonReport, Promise, Remembered, RunReport, short};
+use super::{Compared, ComparisonReport, Promise, Remembered, RunReport, quote, short};
 use crate::budget::LeftOut;
-use crate::compare::Word;
+use crate::compare::{Kernel, Word};
 use crate::machine::escape::escape;
 use crate::verdict::{Checked, Verdict};
 
@@ -197,6 +197,13 @@ fn value(claim: &Checked) -> String {
 
 /// A comparison.
 pub fn comparison(report: &ComparisonReport) -> String {
+    let blank = if report.overall.is_some() { "\n" } else { "" };
+    let text = comparison_without_repeat(report);
+    format!("{text}{blank}repeat: {}\n", report.repeat)
+}
+
+/// A comparison without the command that repeats it.
+pub(crate) fn comparison_without_repeat(report: &ComparisonReport) -> String {
     let mut text = String::new();
     let patched = match &report.patched {
         Some(kernel) => kernel.shown(),
@@ -210,7 +217,6 @@ pub fn comparison(report: &ComparisonReport) -> String {
             overall.word,
             escape(overall.because.as_bytes())
         );
-        let _ = writeln!(text, "\nrepeat: {}", report.repeat);
         return text;
     }
     let seeds: Vec<String> = report.seeds.iter().map(ToString::to_string).collect();
@@ -223,7 +229,14 @@ pub fn comparison(report: &ComparisonReport) -> String {
     let _ = writeln!(text, "{platform}, seeds {}\n", seeds.join(" "));
     let mut table = table(["", &report.base.name, &report.patched_name, ""]);
     for compared in &report.scenarios {
-        let [base, patched] = [&compared.base, &compared.patched].map(|runs| verdicts(runs));
+        let [base, patched] = [
+            (&compared.base, Kernel::Base),
+            (&compared.patched, Kernel::Patched),
+        ]
+        .map(|(runs, kernel)| {
+            let compared = |run: &RunReport| run.seen().verdict(kernel, &compared.faults);
+            verdicts(runs.iter().map(compared))
+        });
         table.add_row([
             &compared.scenario,
             &base,
@@ -235,16 +248,29 @@ pub fn comparison(report: &ComparisonReport) -> String {
         }
     }
     text.push_str(&lines(&table));
+    let faults = quote::differences(
+        report
+            .scenarios
+            .iter()
+            .map(|compared| (compared.scenario.as_str(), &compared.faults)),
+    );
+    if !faults.is_empty() {
+        let _ = write!(text, "\n{faults}");
+    }
     let unclear = |word| matches!(word, Word::Broken | Word::Unclear);
     for compared in report
         .scenarios
         .iter()
         .filter(|compared| unclear(compared.word))
     {
-        let runs = compared.base.iter().chain(&compared.patched);
-        for run in runs.filter(|run| run.judgement.verdict != Verdict::Pass) {
-            text.push('\n');
-            text.push_str(&details(run));
+        let base = compared.base.iter().map(|run| (run, Kernel::Base));
+        let patched = compared.patched.iter().map(|run| (run, Kernel::Patched));
+        let compared = |run: &RunReport, kernel| run.seen().verdict(kernel, &compared.faults);
+        for (run, kernel) in base.chain(patched) {
+            if compared(run, kernel) != Verdict::Pass {
+                text.push('\n');
+                text.push_str(&details(run));
+            }
         }
     }
     text.push('\n');
@@ -263,7 +289,6 @@ pub fn comparison(report: &ComparisonReport) -> String {
     if report.mode == "exact" {
         let _ = writeln!(text, "{LIMITS}");
     }
-    let _ = writeln!(text, "repeat: {}", report.repeat);
     text
 }
 
@@ -295,14 +320,11 @@ fn summary(report: &ComparisonReport) -> String {
 }
 
 // `pass`, or each verdict with its count if they differ.
-fn verdicts(runs: &[RunReport]) -> String {
+fn verdicts(runs: impl Iterator<Item = Verdict>) -> String {
+    let runs: Vec<Verdict> = runs.collect();
     let all = [Verdict::Pass, Verdict::Fail, Verdict::Inconclusive].map(|verdict| {
-        (
-            verdict,
-            runs.iter()
-                .filter(|run| run.judgement.verdict == verdict)
-                .count(),
-        )
+        let alike = runs.iter().filter(|run| **run == verdict);
+        (verdict, alike.count())
     });
     match all
         .iter()
@@ -321,7 +343,7 @@ fn verdicts(runs: &[RunReport]) -> String {
 }
 
 // The expectations' values on both sides: only these decide, so only these are shown.
-fn deciding(compared: &Compared) -> Vec<(String, String, String, String)> {
+pub(crate) fn deciding(compared: &Compared) -> Vec<(String, String, String, String)> {
     let Some(first) = compared.base.first().or(compared.patched.first()) else {
         return Vec::new();
     };

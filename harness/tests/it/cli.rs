@@ -276,3 +276,51 @@ fn a_script_gets_the_reason_as_json() {
     assert_eq!(json["exit-code"], 2);
     assert!(json["error"].as_str().unwrap().contains("nosuch"));
 }
+
+const COMMENT_ONLY: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../suites/tests/patches/comment-only.patch"
+);
+
+#[test]
+fn a_check_of_what_is_no_patch_or_no_kernel_is_wrong_input() {
+    let folder = folder();
+    let missing = ["check", "nothing.patch", "--base", "linux-6.12"];
+    numalab(folder.path())
+        .args(missing)
+        .assert()
+        .code(2)
+        .stderr(contains("nothing.patch"));
+    numalab(folder.path())
+        .args(["check", COMMENT_ONLY, "--base", "linux-6.21"])
+        .assert()
+        .code(2)
+        .stderr(contains("did you mean"));
+    numalab(folder.path())
+        .args(["check", COMMENT_ONLY])
+        .assert()
+        .code(2)
+        .stderr(contains("--base"));
+    numalab(folder.path())
+        .args([
+            "check",
+            COMMENT_ONLY,
+            "--base",
+            "linux-6.12",
+            "--seeds",
+            "0",
+        ])
+        .assert()
+        .code(2)
+        .stderr(contains("1 to 1000 at a time"));
+}
+
+#[test]
+fn a_series_that_touches_no_subject_gives_no_answer() {
+    let folder = folder();
+    numalab(folder.path())
+        .args(["check", COMMENT_ONLY, "--base", "linux-6.12", "--touching"])
+        .assert()
+        .code(3)
+        .stderr(contains("no scenario declares a function or file"));
+}

@@ -1,0 +1,132 @@
+//! `numalab check`.
+
+use numalab_kernels::wanted::Direction;
+use numalab_kernels::{Series, series};
+use tokio_util::sync::CancellationToken;
+
+use super::args::{CheckArgs, ModeName};
+use super::{Failure, INCONCLUSIVE, print};
+use crate::check::choice::{self, Chosen};
+use crate::check::touched::Touched;
+use crate::check::{self, paste, text};
+use crate::comparison;
+use crate::lab::{Lab, Limits};
+use crate::scenario::Scenario;
+use crate::ui::Ui;
+
+pub(super) async fn check(
+    args: &CheckArgs,
+    json: bool,
+    ui: &Ui,
+    cancel: &CancellationToken,
+) -> Result<u8, Failure> {
+    let lab = Lab::open()?;
+    let scenarios = lab.project.scenarios(&args.scenarios)?;
+    let base = lab.wanted(&args.base)?;
+    let direction = if args.revert {
+        Direction::Revert
+    } else {
+        Direction::Apply
+    };
+    let here = crate::lab::here()?;
+    let series = series::read(&args.series, direction, here.as_std_path(), &lab.cache)
+        .map_err(|error| Failure::kernel(error.into()))?;
+    for note in &series.notes {
+        ui.say(note);
+    }
+    let (scenarios, chosen) = choose(args, scenarios, &series);
+    if scenarios.is_empty() {
+        ui.warn(
+            "no scenario declares a function or file that the series touches: without \
+             --touching all are run",
+        );
+        return Ok(INCONCLUSIVE);
+    }
+    let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
+    let stand = args.platform.check(&lab)?;
+    let request = check::Request {
+        base: &base,
+        series: &series,
+        runs: comparison::Request {
+            scenarios: &scenarios,
+            seeds: &seeds,
+            shift: args.platform.shift,
+            append: &args.platform.append,
+            jobs: args.platform.jobs,
+            budget: args.platform.budget,
+        },
+        chosen: &chosen,
+        each: args.each,
+        debug: args.debug,
+        repeat: &repeat(args),
+    };
+    let limits = Limits {
+        jobs: args.platform.jobs,
+    };
+    let (report, folder) = check::run(&lab, stand, &request, limits, ui, cancel).await?;
+    if json {
+        print(&format!("{}\n", super::json(&report)?))?;
+    } else if args.paste {
+        print(&paste::text(&report))?;
+        ui.say(&format!("report: {folder}"));
+    } else {
+        print(&text::check(&report))?;
+        print(&format!("report: {folder}\n"))?;
+        let paste = folder.join("paste.txt");
+        print(&format!("to paste below a patch's ---: {paste}\n"))?;
+    }
+    Ok(report.exit_code)
+}
+
+/// The scenarios that are run, with the reason of each where there is a choice.
+fn choose(
+    args: &CheckArgs,
+    scenarios: Vec<Scenario>,
+    series: &Series,
+) -> (Vec<Scenario>, Vec<Chosen>) {
+    if !args.touching {
+        return (scenarios, Vec::new());
+    }
+    let mut touched = Touched::default();
+    for patch in &series.patches {
+        touched.add(&patch.bytes);
+    }
+    choice::touching(&scenarios, &touched)
+        .into_iter()
+        .map(|(scenario, chosen)| (scenario.clone(), chosen))
+        .unzip()
+}
+
+fn repeat(args: &CheckArgs) -> String {
+    let mut words = vec!["numalab".to_owned(), "check".to_owned()];
+    words.extend(args.series.iter().cloned());
+    words.extend(["--base".to_owned(), args.base.clone()]);
+    for (flag, set) in [
+        ("--revert", args.revert),
+        ("--each", args.each),
+        ("--debug", args.debug),
+        ("--touching", args.touching),
+    ] {
+        words.extend(set.then(|| flag.to_owned()));
+    }
+    if args.seeds != 3 {
+        words.extend(["--seeds".to_owned(), args.seeds.to_string()]);
+    }
+    if args.platform.mode == ModeName::Live {
+        words.extend(["--mode".to_owned(), "live".to_owned()]);
+    }
+    if let Some(shift) = args.platform.shift {
+        words.extend(["--shift".to_owned(), shift.to_string()]);
+    }
+    for parameter in &args.platform.append {
+        words.extend(["--append".to_owned(), parameter.clone()]);
+    }
+    if let Some(budget) = args.platform.budget {
+        words.extend(["--budget".to_owned(), budget.to_string()]);
+    }
+    if !args.scenarios.is_empty() {
+        words.push("--scenario".to_owned());
+        words.extend(args.scenarios.iter().cloned());
+    }
+    shell_words::join(words)
+}

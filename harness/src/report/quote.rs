@@ -1,0 +1,111 @@
+//! What consoles say against kernels, quoted.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::compare::Difference;
+use crate::fault::{Fault, Phase, Sign};
+use crate::machine::escape::escape;
+use crate::machine::trouble::Kind;
+use crate::verdict::taints;
+
+/// The most lines of a fault that are quoted; the console has all.
+const LINES: usize = 16;
+
+/// Those faults of a difference that are told with the same words.
+type Pick = fn(&Difference) -> &Vec<Fault>;
+
+/// The differences of several scenarios, each fault once, with the scenarios that show it.
+pub(crate) fn differences<'a>(all: impl Iterator<Item = (&'a str, &'a Difference)>) -> String {
+    let all: Vec<_> = all.collect();
+    let mut text = String::new();
+    let kinds: [(Pick, &str, bool); 5] = [
+        (|d| &d.new, "only the patched kernel prints", true),
+        (
+            |d| &d.sometimes,
+            "the patched kernel prints in some runs, or it may be a busy host's doing",
+            true,
+        ),
+        (
+            |d| &d.more,
+            "the patched kernel prints more often, or too often to be told apart",
+            true,
+        ),
+        (
+            |d| &d.both,
+            "both kernels print, which is held against neither",
+            false,
+        ),
+        (|d| &d.gone, "only the base prints", false),
+    ];
+    // Writing to a string cannot fail.
+    for (faults, words, whole) in kinds {
+        let mut told: BTreeSet<&Sign> = BTreeSet::new();
+        for (_, difference) in &all {
+            for fault in faults(difference) {
+                if !told.insert(&fault.sign) {
+                    continue;
+                }
+                let has = |difference: &Difference| {
+                    faults(difference)
+                        .iter()
+                        .any(|other| other.sign == fault.sign)
+                };
+                let scenarios: Vec<&str> = all
+                    .iter()
+                    .filter(|(_, difference)| has(difference))
+                    .map(|(scenario, _)| *scenario)
+                    .collect();
+                let _ = writeln!(text, "{words}, {} ({}):", when(fault), scenarios.join(", "));
+                text.push_str(&quoted(fault, whole));
+            }
+        }
+    }
+    for (scenario, difference) in &all {
+        if difference.tainted != 0 {
+            let flags = difference.tainted;
+            let words: Vec<&str> = taints(flags).collect();
+            let words = match &words[..] {
+                [] => String::new(),
+                words => format!(", by {}", words.join(", ")),
+            };
+            let _ = writeln!(
+                text,
+                "only the patched kernel is tainted ({flags}){words} ({scenario})"
+            );
+        }
+    }
+    let lockdep = |faults: &[Fault]| faults.iter().any(|fault| fault.sign.kind == Kind::Lockdep);
+    if all.iter().any(|(_, difference)| lockdep(&difference.both)) {
+        text.push_str(
+            "lockdep stops at its first report, so of locks nothing more is known on either \
+             kernel\n",
+        );
+    }
+    text
+}
+
+fn when(fault: &Fault) -> &'static str {
+    match fault.sign.phase {
+        Phase::Boot => "at boot",
+        Phase::Plan => "after it",
+    }
+}
+
+/// The first lines of a fault, or its first alone.
+pub(crate) fn quoted(fault: &Fault, whole: bool) -> String {
+    let mut text = String::new();
+    if !fault.sign.place.is_empty() && fault.excerpt.is_empty() {
+        let _ = writeln!(text, "    | {}", escape(fault.message.as_bytes()));
+        return text;
+    }
+    let lines: Vec<&str> = fault.excerpt.lines().collect();
+    let most = if whole { LINES } else { 1 };
+    for line in lines.iter().take(most) {
+        let _ = writeln!(text, "    | {}", escape(line.as_bytes()));
+    }
+    if whole && lines.len() > most {
+        let _ = writeln!(text, "    | ... line {} of its console.log on", fault.line);
+    }
+    text
+}
