@@ -6,6 +6,7 @@
 //! environment the kernels are the user's own: a test is then a comparison, and red when it
 //! says `broken` or `unclear`. Each test comes a second time as `...::live`.
 
+mod checks;
 mod comparisons;
 mod exactness;
 mod foreign;
@@ -55,6 +56,7 @@ fn trials() -> miette::Result<Vec<Trial>> {
     trials.extend(comparisons::trials(&bench));
     trials.extend(foreign::trials(&bench));
     trials.extend(observation::trials(&bench));
+    trials.extend(checks::trials(&bench));
     Ok(trials)
 }
 

@@ -1,0 +1,210 @@
+//! Checks of series whose faults are known: what is said of each, and with which exit code.
+
+use std::sync::Arc;
+
+use libtest_mimic::Trial;
+use miette::miette;
+use numalab::check::{self, text};
+use numalab::comparison;
+use numalab::lab::Limits;
+use numalab::machine::mode::AcceleratorChoice;
+use numalab::run::Stand;
+use numalab::scenario::Scenario;
+use numalab::ui::Ui;
+use numalab_kernels::series;
+use numalab_kernels::wanted::Direction;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Bench, block_on};
+
+/// A series and what is to be said of it.
+struct Case {
+    name: &'static str,
+    base: &'static str,
+    /// Patches of this folder, which the base has as well.
+    below: &'static [&'static str],
+    /// Patch files, from the project's folder.
+    series: &'static [&'static str],
+    each: bool,
+    debug: bool,
+    scenario: &'static str,
+    exit_code: u8,
+    /// What the report must say.
+    says: &'static [&'static str],
+    /// What it must not.
+    never: &'static [&'static str],
+}
+
+const LATE: &str = "vma/late-vma-scan";
+const SKIP: &str = "cpuset/single-node-skip";
+
+const CASES: [Case; 6] = [
+    Case {
+        name: "each-patch",
+        base: "linux-6.12",
+        below: &[],
+        series: &[
+            "kernels/patches/no-scan-period-limit.patch",
+            "suites/tests/patches/does-not-compile.patch",
+            "kernels/patches/no-late-vma-scan.patch",
+        ],
+        each: true,
+        debug: false,
+        scenario: LATE,
+        exit_code: 1,
+        says: &[
+            "patch 2 does not build",
+            "patch 3 (without patch 2) breaks vma/late-vma-scan",
+        ],
+        never: &["patch 1 breaks", "patch 1 does not"],
+    },
+    Case {
+        name: "base-that-warns",
+        base: "linux-6.12",
+        below: &["warns-at-boot"],
+        series: &["kernels/patches/cpuset-skip.patch"],
+        each: false,
+        debug: false,
+        scenario: SKIP,
+        exit_code: 0,
+        says: &[
+            "it fixes cpuset/single-node-skip",
+            "both kernels print, which is held against neither, at boot",
+        ],
+        never: &["only the patched kernel prints"],
+    },
+    Case {
+        name: "warns-on-scan",
+        base: "linux-6.12",
+        below: &["warns-at-boot"],
+        series: &["suites/tests/patches/warns-on-scan.patch"],
+        each: false,
+        debug: false,
+        scenario: LATE,
+        exit_code: 1,
+        says: &[
+            "it breaks vma/late-vma-scan",
+            "only the patched kernel prints, after it",
+            "a warning of a scan on purpose",
+        ],
+        never: &["only the base prints"],
+    },
+    Case {
+        name: "config-guard",
+        base: "linux-6.12",
+        below: &[],
+        series: &["suites/tests/patches/not-compiled.patch"],
+        each: false,
+        debug: false,
+        scenario: LATE,
+        exit_code: 0,
+        says: &[
+            "changes nothing",
+            "mm/zswap.c: it is compiled only with CONFIG_ZSWAP, which is not set",
+        ],
+        never: &["broken"],
+    },
+    Case {
+        name: "debug-leak",
+        base: "linux-6.12",
+        below: &[],
+        series: &["suites/tests/patches/leaks-on-each-scan.patch"],
+        each: false,
+        debug: true,
+        scenario: LATE,
+        exit_code: 1,
+        says: &[
+            "holds: vma/late-vma-scan",
+            "with the debug options only it is at fault in vma/late-vma-scan",
+            "unreferenced object",
+        ],
+        never: &["only the base prints"],
+    },
+    Case {
+        name: "debug-locks",
+        base: "linux-6.12",
+        below: &[],
+        series: &["suites/tests/patches/locks-both-ways.patch"],
+        each: false,
+        debug: true,
+        scenario: LATE,
+        exit_code: 1,
+        says: &[
+            "holds: vma/late-vma-scan",
+            "with the debug options only it is at fault in vma/late-vma-scan",
+            "possible circular locking dependency",
+        ],
+        never: &["only the base prints"],
+    },
+];
+
+pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
+    let trials = CASES.iter().map(|case| {
+        let bench = Arc::clone(bench);
+        let trial = Trial::test(format!("check::{}::{}", case.base, case.name), move || {
+            block_on(|cancel| async move { said(&bench, case, &cancel).await })
+        });
+        // A kernel that checks itself takes long to build from nothing, twice as long as a
+        // lean one: these are run when asked for.
+        trial.with_ignored_flag(case.debug)
+    });
+    trials.collect()
+}
+
+async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette::Result<()> {
+    let (lab, ui) = (&bench.lab, Ui::new(false));
+    let suites = lab.project.suites();
+    let root = suites.parent().unwrap_or(&suites);
+    let word = case.below.iter().fold(case.base.to_owned(), |word, name| {
+        format!("{word}+{suites}/tests/patches/{name}.patch")
+    });
+    let base = lab.wanted(&word)?;
+    let words: Vec<String> = case.series.iter().map(|word| (*word).to_owned()).collect();
+    let series = series::read(&words, Direction::Apply, root.as_std_path(), &lab.cache)
+        .map_err(|error| miette!("{error}"))?;
+    let scenarios: Vec<Scenario> = bench
+        .scenarios
+        .iter()
+        .filter(|scenario| scenario.name == case.scenario)
+        .cloned()
+        .collect();
+    let stand = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let request = check::Request {
+        base: &base,
+        series: &series,
+        runs: comparison::Request {
+            scenarios: &scenarios,
+            seeds: &[1],
+            shift: None,
+            append: &[],
+            // The test runner already runs as many guests as fit.
+            jobs: Some(1),
+            budget: None,
+        },
+        chosen: &[],
+        each: case.each,
+        debug: case.debug,
+        repeat: "numalab check ...",
+    };
+    let (report, folder) = check::run(lab, stand, &request, Limits::default(), &ui, cancel).await?;
+    let text = text::check(&report);
+    let missing: Vec<_> = case
+        .says
+        .iter()
+        .filter(|says| !text.contains(**says))
+        .collect();
+    let wrong: Vec<_> = case
+        .never
+        .iter()
+        .filter(|never| text.contains(**never))
+        .collect();
+    if !missing.is_empty() || !wrong.is_empty() || report.exit_code != case.exit_code {
+        return Err(miette!(
+            "exit code {}, and {} is expected; {missing:?} is missing, {wrong:?} must not be there\n{text}report: {folder}",
+            report.exit_code,
+            case.exit_code,
+        ));
+    }
+    println!("{text}");
+    Ok(())
+}
