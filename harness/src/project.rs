@@ -180,10 +180,43 @@ impl Project {
         }
         let mut seen = std::collections::BTreeSet::new();
         files.retain(|file| seen.insert(file.clone()));
-        files
+        let scenarios: miette::Result<Vec<Scenario>> = files
             .iter()
             .map(|file| Scenario::load(&absolute(file)))
-            .collect()
+            .collect();
+        let mut scenarios = scenarios?;
+        tell_apart(&mut scenarios, &self.suites());
+        Ok(scenarios)
+    }
+}
+
+/// Gives a longer name to each scenario of the user's own that has another one's: by as many
+/// more folders of its path as it takes, and, for one file in two spellings, a number.
+fn tell_apart(scenarios: &mut [Scenario], suites: &Utf8Path) {
+    let mut taken = std::collections::BTreeSet::new();
+    let is_shipped = |scenario: &Scenario| scenario.file.starts_with(suites);
+    taken.extend(
+        scenarios
+            .iter()
+            .filter(|one| is_shipped(one))
+            .map(|one| one.name.clone()),
+    );
+    for scenario in scenarios.iter_mut().filter(|one| !is_shipped(one)) {
+        let file = camino::absolute_utf8(&scenario.file).unwrap_or_else(|_| scenario.file.clone());
+        let above = file.parent().and_then(Utf8Path::parent);
+        let folders = above.into_iter().flat_map(Utf8Path::components).rev();
+        let mut folders = folders.map(|folder| folder.as_str().to_owned());
+        let mut number = 1;
+        while taken.contains(&scenario.name) {
+            match folders.next().filter(|folder| folder != "/") {
+                Some(folder) => scenario.name = format!("{folder}/{}", scenario.name),
+                None => {
+                    number += 1;
+                    scenario.name = format!("{}-{number}", scenario.name);
+                }
+            }
+        }
+        taken.insert(scenario.name.clone());
     }
 }
 

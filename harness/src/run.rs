@@ -260,7 +260,9 @@ impl Stand {
     fn inputs(&self, request: &Request<'_>) -> Inputs {
         Inputs {
             scenario: request.scenario.name.clone(),
-            scenario_file: request.scenario.file.clone(),
+            // From wherever a repetition is started.
+            scenario_file: camino::absolute_utf8(&request.scenario.file)
+                .unwrap_or_else(|_| request.scenario.file.clone()),
             kernel: request.kernel.clone(),
             image: self.image(request.kernel).1.to_owned(),
             qemu: self.checked.qemu.text().to_owned(),

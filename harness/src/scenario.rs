@@ -17,6 +17,7 @@ mod raw;
 mod regions;
 mod resolve;
 mod since;
+mod spelling;
 mod steps;
 mod tasks;
 mod vacuity;
@@ -124,6 +125,26 @@ impl Scenario {
             release: release.to_owned(),
             because,
         })
+    }
+
+    /// Names of counters that are probably misspelt, a sentence each. A kernel may have them
+    /// all the same, so the scenario can be run.
+    pub fn doubts(&self) -> Vec<String> {
+        let index = position::Index::new(&self.text);
+        let claims = [("guards", &self.guards), ("expect", &self.expectations)];
+        let claims = claims.into_iter().flat_map(|(list, claims)| {
+            let claims = claims.iter().enumerate();
+            claims.map(move |(place, claim)| (format!("{list}[{place}]"), claim))
+        });
+        let doubts = claims.filter_map(|(path, claim)| {
+            let (key, name, meant) = spelling::doubt(claim)?;
+            let Place { line, column, .. } = index.find(&format!("{path}.{key}"));
+            Some(format!(
+                "{}:{line}:{column}: numalab knows no counter {name}: did you mean {meant}?",
+                self.file
+            ))
+        });
+        doubts.collect()
     }
 
     /// Whether anything but facts of the guest is claimed: whether the scenario is about

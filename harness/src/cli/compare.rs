@@ -1,5 +1,6 @@
 //! `numalab compare`.
 
+use camino::Utf8Path;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{CompareArgs, ModeName};
@@ -7,6 +8,7 @@ use super::{Failure, print};
 use crate::comparison::{self, Sides};
 use crate::lab::{Lab, Limits};
 use crate::report::text;
+use crate::scenario::Scenario;
 use crate::ui::Ui;
 
 pub(super) async fn compare(
@@ -17,6 +19,9 @@ pub(super) async fn compare(
 ) -> Result<u8, Failure> {
     let lab = Lab::open()?;
     let scenarios = lab.project.scenarios(&args.scenarios)?;
+    for doubt in scenarios.iter().flat_map(Scenario::doubts) {
+        ui.warn(&doubt);
+    }
     let words = [
         args.configuring.word(&args.base)?,
         args.configuring.word(&args.patched)?,
@@ -38,7 +43,7 @@ pub(super) async fn compare(
         jobs: args.platform.jobs,
         budget: args.platform.budget,
     };
-    let repeat = repeat(args, &words);
+    let repeat = repeat(args, [&base.word, &patched.word]);
     let (report, folder) =
         comparison::run(&lab, stand, &sides, &request, repeat, ui, cancel).await?;
     if json {
@@ -51,10 +56,14 @@ pub(super) async fn compare(
     Ok(report.exit_code)
 }
 
-fn repeat(args: &CompareArgs, kernels: &[String]) -> String {
+/// The command that repeats it, from whatever folder.
+fn repeat(args: &CompareArgs, kernels: [&String; 2]) -> String {
     let mut words = vec!["numalab".to_owned(), "compare".to_owned()];
-    words.extend(kernels.iter().cloned());
-    words.extend(args.scenarios.iter().cloned());
+    words.extend(kernels.into_iter().cloned());
+    words.extend(args.scenarios.iter().map(|word| anywhere(word)));
+    if let Some(seconds) = args.platform.budget {
+        words.extend(["--budget".to_owned(), seconds.to_string()]);
+    }
     if args.seeds != 3 {
         words.extend(["--seeds".to_owned(), args.seeds.to_string()]);
     }
@@ -68,4 +77,13 @@ fn repeat(args: &CompareArgs, kernels: &[String]) -> String {
         words.extend(["--append".to_owned(), parameter.clone()]);
     }
     shell_words::join(words)
+}
+
+/// A scenario's word, where it is a file's path, from whatever folder.
+fn anywhere(word: &str) -> String {
+    let path = Utf8Path::new(word);
+    match camino::absolute_utf8(path) {
+        Ok(absolute) if path.extension() == Some("yaml") => absolute.into_string(),
+        _ => word.to_owned(),
+    }
 }

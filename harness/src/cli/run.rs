@@ -13,6 +13,7 @@ use crate::lab::{Lab, LabError, Limits};
 use crate::pool;
 use crate::report::{RunReport, RunsReport, SCHEMA, text};
 use crate::run::Request;
+use crate::scenario::Scenario;
 use crate::ui::{self, Ui};
 use crate::verdict::Verdict;
 
@@ -25,6 +26,9 @@ pub(super) async fn run(
     let lab = Lab::open()?;
     // What the user wrote is checked before anything long begins.
     let mut scenarios = lab.project.scenarios(&args.scenarios)?;
+    for doubt in scenarios.iter().flat_map(Scenario::doubts) {
+        ui.warn(&doubt);
+    }
     let wanted = lab.wanted(&args.configuring.word(&args.kernel)?)?;
     let live = args.platform.mode == ModeName::Live;
     let stand = args.platform.check(&lab)?;

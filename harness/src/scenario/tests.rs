@@ -385,3 +385,35 @@ proptest::proptest! {
         let _ = parse(&text.into_iter().collect::<String>());
     }
 }
+
+#[test]
+fn a_counter_that_is_probably_misspelt_is_doubted_where_it_stands() {
+    let yaml = |counter: &str, sched: &str| {
+        format!(
+            "summary: mine\nmachine: {{ nodes: 2 }}\ntasks: {{ t: {{ cpus: \"1\", threads: 2 }} }}\n\
+             steps: [ {{ measure: m, run: [ {{ task: t, touch: 1MiB, for: 1s }} ] }} ]\n\
+             guards: [ {{ measure: m, counter: numa_hint_faults, at-least: 1, because: x }} ]\n\
+             expect:\n  - {{ measure: m, counter: {counter}, at-least: 1, because: x }}\n  \
+             - {{ measure: m, sched: {sched}, at-least: 1, because: x }}\n"
+        )
+    };
+    let doubts = |counter: &str, sched: &str| {
+        let text = yaml(counter, sched);
+        Scenario::parse(Utf8Path::new("own/mine.yaml"), &text)
+            .unwrap()
+            .doubts()
+    };
+    assert_eq!(
+        doubts("numa_pte_update", "numa_scan_sec"),
+        [
+            "own/mine.yaml:7:28: numalab knows no counter numa_pte_update: did you mean \
+             numa_pte_updates?",
+            "own/mine.yaml:8:26: numalab knows no counter numa_scan_sec: did you mean \
+             numa_scan_seq?"
+        ]
+    );
+    // What a newer kernel may count is nobody's mistake.
+    for new in ["numa_pte_updates", "numa_hint_faults_remote", "pgfault"] {
+        assert_eq!(doubts(new, "numa_scan_seq"), [""; 0]);
+    }
+}

@@ -431,3 +431,36 @@ fn a_budget_runs_what_fits_and_names_the_rest() {
     let error = report["error"].as_str().unwrap();
     assert!(error.contains("the shortest is own/mine (19."), "{error}");
 }
+
+#[test]
+fn files_of_one_name_are_told_apart_and_repeated_from_anywhere() {
+    let bench = Bench::new();
+    let text = fs::read_to_string(bench.folder.path().join("own/mine.yaml")).unwrap();
+    fs::create_dir_all(bench.folder.path().join("else/own")).unwrap();
+    // The one passes, the other fails: neither may speak for both.
+    let fails = text.replace("equals: 1", "equals: 2");
+    bench.write("else/own/mine.yaml", fails.as_bytes());
+    let mut command = bench.command(&["else/own/mine.yaml"]);
+    let output = command.output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{shown}{said}");
+    assert!(shown.contains(" own/mine  "), "{shown}");
+    assert!(shown.contains("else/own/mine on kernel"), "{shown}");
+    let repeat = shown
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("repeat: "));
+    let words: Vec<String> = shell_words::split(repeat.unwrap()).unwrap();
+    // From another folder it is the same run.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let again = bench.command(&[]);
+    let mut process = std::process::Command::new(again.get_program());
+    for (name, value) in again.get_envs() {
+        process.env(name, value.unwrap());
+    }
+    process.current_dir(elsewhere.path()).args(&words[1..]);
+    let output = process.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("fail, remembered"), "{shown}");
+}

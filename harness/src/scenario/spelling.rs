@@ -1,0 +1,65 @@
+//! Counters whose names may be misspelt: found out before a guest is booted for nothing.
+//!
+//! A kernel may have counters that are not known here, so this is a doubt and never a mistake.
+
+use super::claim::{Claim, Subject};
+
+/// Names of `/proc/vmstat` and `memory.stat` that NUMA balancing and migration have had from
+/// Linux 6.1 on (`mm/vmstat.c`, `Documentation/admin-guide/cgroup-v2.rst`).
+const COUNTED: [&str; 24] = [
+    "numa_foreign",
+    "numa_hint_faults",
+    "numa_hint_faults_local",
+    "numa_hit",
+    "numa_huge_pte_updates",
+    "numa_interleave",
+    "numa_local",
+    "numa_miss",
+    "numa_other",
+    "numa_pages_migrated",
+    "numa_pte_updates",
+    "numa_task_migrated",
+    "numa_task_swapped",
+    "pgdemote_direct",
+    "pgdemote_khugepaged",
+    "pgdemote_kswapd",
+    "pgdemote_proactive",
+    "pgmigrate_fail",
+    "pgmigrate_success",
+    "pgpromote_candidate",
+    "pgpromote_success",
+    "thp_migration_fail",
+    "thp_migration_split",
+    "thp_migration_success",
+];
+
+/// Names of `/proc/PID/sched` that NUMA balancing has (`kernel/sched/debug.c`).
+const OF_A_TASK: [&str; 5] = [
+    "numa_group_id",
+    "numa_pages_migrated",
+    "numa_preferred_nid",
+    "numa_scan_seq",
+    "total_numa_faults",
+];
+
+/// How many letters a slip of the keyboard gets wrong.
+const SLIP: usize = 2;
+
+/// What a claim may mean that names something nearly like a counter that is known: the key
+/// that names it, what it says, and what it may mean.
+pub(super) fn doubt(claim: &Claim) -> Option<(&'static str, &str, &'static str)> {
+    let (key, name, known): (_, _, &[&'static str]) = match &claim.subject {
+        Subject::Counter { name, .. } => ("counter", name, &COUNTED),
+        Subject::MemoryStat { name, .. } => ("memory-stat", name, &COUNTED),
+        Subject::Sched { name, .. } => ("sched", name, &OF_A_TASK),
+        Subject::SchedChange { name, .. } => ("sched-change", name, &OF_A_TASK),
+        _ => return None,
+    };
+    if known.contains(&name.as_str()) {
+        return None;
+    }
+    let near = known.iter().copied();
+    let near = near.map(|known| (strsim::damerau_levenshtein(name, known), known));
+    let (distance, meant) = near.min()?;
+    (distance <= SLIP).then_some((key, name, meant))
+}
