@@ -13,6 +13,7 @@ pub mod touched;
 
 mod bootlog;
 mod conclusion;
+mod evidence;
 mod passes;
 mod unchanged;
 
@@ -30,6 +31,7 @@ use crate::run::{self, Stand};
 use crate::scenario::Scenario;
 use crate::ui::Ui;
 use choice::Chosen;
+use evidence::Evidence;
 use report::{CheckReport, PatchId, SeriesId, Step};
 use touched::Touched;
 
@@ -48,6 +50,10 @@ pub struct Request<'a> {
     pub each: bool,
     /// Whether kernels that check themselves run the scenarios, too.
     pub debug: bool,
+    /// Whether it is told which changed lines ran.
+    pub coverage: bool,
+    /// Whether the first trace event in which the kernels differ is looked for.
+    pub trace: bool,
     /// The command that repeats the check.
     pub repeat: &'a str,
 }
@@ -201,12 +207,24 @@ pub async fn run(
         None => None,
     };
     let each: Vec<Step> = passes::steps(&stack, &base.id, results.as_ref(), &scenarios);
-    let compared = match (&patched, &results) {
+    let mut compared = match (&patched, &results) {
         (Ok(patched), Some(results)) if patched.id.digest != base.id.digest => {
             results.compared(&base.id, &patched.id, &scenarios)
         }
         _ => Vec::new(),
     };
+    let evidence = match &patched {
+        Ok(patched) if !compared.is_empty() => {
+            let kernels = evidence::Kernels {
+                base: &base.id,
+                patched: &patched.id,
+                wanted: &whole,
+            };
+            evidence::gather(&workshop, &stand, request, kernels, &compared, cancel).await?
+        }
+        _ => Evidence::default(),
+    };
+    evidence.mark(&mut compared);
     let whole = ComparisonReport {
         left_out,
         patched_name: whole.name,
@@ -238,6 +256,9 @@ pub async fn run(
         },
         touched,
         each,
+        coverage: evidence.coverage,
+        uncovered: evidence.uncovered,
+        divergences: evidence.divergences,
         debug,
         verdict: words.iter().copied().min().unwrap_or(Word::Unclear),
         conclusions: Vec::new(),

@@ -30,6 +30,8 @@ pub enum Word {
     Fixed,
     /// `pass` on both.
     Holds,
+    /// `pass` on both, and no line that the patch changes ran: no proof of anything.
+    NotExercised,
     /// The images are the same bytes.
     ChangesNothing,
     /// The scenario is about something that came later than one of the kernels. It was not
@@ -45,6 +47,7 @@ impl fmt::Display for Word {
             Word::StillFailing => "still failing",
             Word::Fixed => "fixed",
             Word::Holds => "holds",
+            Word::NotExercised => "not exercised",
             Word::ChangesNothing => "changes nothing",
             Word::DoesNotApply => "does not apply",
         })

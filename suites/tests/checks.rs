@@ -27,6 +27,8 @@ struct Case {
     series: &'static [&'static str],
     each: bool,
     debug: bool,
+    /// Whether it is told which lines ran, and where the kernels part.
+    watched: bool,
     scenario: &'static str,
     exit_code: u8,
     /// What the report must say.
@@ -38,7 +40,24 @@ struct Case {
 const LATE: &str = "vma/late-vma-scan";
 const SKIP: &str = "cpuset/single-node-skip";
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
+    Case {
+        name: "not-exercised",
+        base: "linux-6.12",
+        below: &[],
+        series: &["suites/tests/patches/tiering-only.patch"],
+        each: false,
+        debug: false,
+        watched: true,
+        scenario: LATE,
+        exit_code: 0,
+        says: &[
+            "not exercised: vma/late-vma-scan ran none of the changed lines",
+            "\nnot exercised\n  it is not exercised by vma/late-vma-scan\n",
+            "first trace event that differs",
+        ],
+        never: &["\nholds\n", "holds: vma/late-vma-scan"],
+    },
     Case {
         name: "each-patch",
         base: "linux-6.12",
@@ -50,6 +69,7 @@ const CASES: [Case; 6] = [
         ],
         each: true,
         debug: false,
+        watched: false,
         scenario: LATE,
         exit_code: 1,
         says: &[
@@ -65,6 +85,7 @@ const CASES: [Case; 6] = [
         series: &["kernels/patches/cpuset-skip.patch"],
         each: false,
         debug: false,
+        watched: false,
         scenario: SKIP,
         exit_code: 0,
         says: &[
@@ -80,6 +101,7 @@ const CASES: [Case; 6] = [
         series: &["suites/tests/patches/warns-on-scan.patch"],
         each: false,
         debug: false,
+        watched: false,
         scenario: LATE,
         exit_code: 1,
         says: &[
@@ -96,6 +118,7 @@ const CASES: [Case; 6] = [
         series: &["suites/tests/patches/not-compiled.patch"],
         each: false,
         debug: false,
+        watched: false,
         scenario: LATE,
         exit_code: 0,
         says: &[
@@ -111,6 +134,7 @@ const CASES: [Case; 6] = [
         series: &["suites/tests/patches/leaks-on-each-scan.patch"],
         each: false,
         debug: true,
+        watched: false,
         scenario: LATE,
         exit_code: 1,
         says: &[
@@ -127,6 +151,7 @@ const CASES: [Case; 6] = [
         series: &["suites/tests/patches/locks-both-ways.patch"],
         each: false,
         debug: true,
+        watched: false,
         scenario: LATE,
         exit_code: 1,
         says: &[
@@ -184,6 +209,8 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         chosen: &[],
         each: case.each,
         debug: case.debug,
+        coverage: case.watched,
+        trace: case.watched,
         repeat: "numalab check ...",
     };
     let (report, folder) = check::run(lab, stand, &request, Limits::default(), &ui, cancel).await?;

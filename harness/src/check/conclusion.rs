@@ -80,6 +80,7 @@ fn of_scenarios(report: &CheckReport) -> Vec<String> {
         (Word::Unclear, "it leaves unclear"),
         (Word::Fixed, "it fixes"),
         (Word::Holds, "it does not touch"),
+        (Word::NotExercised, "it is not exercised by"),
         (
             Word::StillFailing,
             "it does not touch, and they fail on the base, too:",

@@ -82,6 +82,12 @@ fn said(report: &CheckReport) -> Vec<String> {
     {
         all.push("No new warning, at boot or while the scenarios ran.".to_owned());
     }
+    if let Some(coverage) = &report.coverage {
+        let (ran, all_lines) = coverage.lines();
+        all.push(format!(
+            "Of {all_lines} changed lines with code {ran} ran (gcov)."
+        ));
+    }
     if !report.each.is_empty() && report.each.iter().all(|step| clean(&step.word)) {
         all.push("Each patch builds, boots and breaks nothing by itself.".to_owned());
     }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::choice::Chosen;
 use super::touched::Touched;
 use crate::compare::{Difference, Word};
+use crate::coverage::Coverage;
+use crate::divergence::Divergence;
 use crate::report::{Compared, ComparisonReport, KernelId, RunReport};
 
 /// What checking a series gave.
@@ -26,6 +28,12 @@ pub struct CheckReport {
     pub unchanged: Vec<Unchanged>,
     /// Each patch on top of those before; empty unless asked for.
     pub each: Vec<Step>,
+    /// Which changed lines ran, if that was asked for and can be told.
+    pub coverage: Option<Coverage>,
+    /// Why it cannot be told, if it was asked for.
+    pub uncovered: Option<String>,
+    /// The first trace event in which the kernels differ, by scenario; empty unless asked for.
+    pub divergences: Vec<Divergence>,
     /// The second pass, if asked for.
     pub debug: Option<DebugPass>,
     /// The word for all of it.

@@ -7,6 +7,7 @@ use super::report::{CheckReport, DebugPass, Step, StepState};
 use crate::compare::Word;
 use crate::machine::escape::escape;
 use crate::report::{quote, text};
+use crate::{coverage, divergence};
 
 /// The most lines of a compiler's words.
 const LINES: usize = 12;
@@ -45,6 +46,16 @@ pub fn check(report: &CheckReport) -> String {
             escape(unchanged.file.as_bytes()),
             escape(unchanged.because.as_bytes())
         );
+    }
+    if let Some(coverage) = &report.coverage {
+        let _ = write!(all, "\n{}", coverage::text::coverage(coverage));
+    }
+    if let Some(because) = &report.uncovered {
+        let _ = writeln!(all, "\n{}", escape(because.as_bytes()));
+    }
+    if !report.divergences.is_empty() {
+        let text = divergence::text::divergences(&report.divergences);
+        let _ = write!(all, "\n{text}");
     }
     if !report.each.is_empty() {
         all.push_str("\npatch by patch, each compared with what is below it\n");

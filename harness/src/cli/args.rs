@@ -331,6 +331,13 @@ pub(super) struct CheckArgs {
     /// no counter.
     #[arg(long)]
     pub(super) debug: bool,
+    /// Does not build the patched kernel once more with gcov, to tell which changed lines ran.
+    #[arg(long)]
+    pub(super) no_coverage: bool,
+    /// Runs each scenario once more on both kernels with trace events, and shows the first
+    /// in which they differ.
+    #[arg(long)]
+    pub(super) trace: bool,
     /// Prints the text to paste under a patch's `---` line, instead of the report.
     #[arg(long)]
     pub(super) paste: bool,

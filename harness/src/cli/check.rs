@@ -58,6 +58,8 @@ pub(super) async fn check(
         chosen: &chosen,
         each: args.each,
         debug: args.debug,
+        coverage: !args.no_coverage,
+        trace: args.trace,
         repeat: &repeat(args),
     };
     let limits = Limits {
@@ -105,6 +107,8 @@ fn repeat(args: &CheckArgs) -> String {
         ("--revert", args.revert),
         ("--each", args.each),
         ("--debug", args.debug),
+        ("--no-coverage", args.no_coverage),
+        ("--trace", args.trace),
         ("--touching", args.touching),
     ] {
         words.extend(set.then(|| flag.to_owned()));

@@ -224,6 +224,17 @@ fn phase_counts(
 }
 
 impl Coverage {
+    /// How many changed lines ran in some scenario, and how many have code.
+    pub fn lines(&self) -> (usize, usize) {
+        let changes = self.files.iter().flat_map(|file| &file.changes);
+        let counts: Vec<u64> = changes
+            .filter(|change| change.text.is_some())
+            .filter_map(|change| change.steps.values().copied().flatten().max())
+            .collect();
+        let ran = counts.iter().filter(|count| **count > 0).count();
+        (ran, counts.len())
+    }
+
     /// Whether a scenario ran any changed line; unknown for one that was not run.
     pub fn exercise(&self, scenario: &str) -> Exercise {
         self.scenarios

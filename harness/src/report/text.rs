@@ -304,6 +304,7 @@ fn summary(report: &ComparisonReport) -> String {
             "still failing on both, which is not this patch's fault",
         ),
         (Word::Holds, "holds"),
+        (Word::NotExercised, "not exercised, and so no proof"),
     ];
     for (word, words) in words {
         let named: Vec<&str> = report
