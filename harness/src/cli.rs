@@ -4,12 +4,14 @@
 //! and how an error is shown.
 
 mod args;
+mod bisect;
 mod bundle;
 mod cache;
 mod check;
 mod compare;
 mod doctor;
 mod generate;
+mod judge;
 mod kernel;
 mod list;
 mod replay;
@@ -84,7 +86,23 @@ impl From<Report> for Failure {
 
 /// Runs the command of this process' arguments.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let judging = judge::is_meant(std::env::args_os().skip(1));
+    if judging {
+        judge::stop_on_panic();
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if judging => {
+            // That it cannot be shown is no reason to go on.
+            let _ = error.print();
+            return ExitCode::from(judge::USAGE);
+        }
+        Err(error) => error.exit(),
+    };
+    let code_of = |code| match judging {
+        true => judge::stopping(code),
+        false => code,
+    };
     ui::show_errors_plainly();
     let ui = Ui::new(args.quiet);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -94,7 +112,7 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             ui::put(&format!("error: cannot start: {error}"));
-            return ExitCode::from(INCONCLUSIVE);
+            return ExitCode::from(code_of(INCONCLUSIVE));
         }
     };
     let outcome = runtime.block_on(async {
@@ -109,6 +127,7 @@ pub fn main() -> ExitCode {
         Err(Failure::Environment(report)) => (INCONCLUSIVE, format!("{report:?}")),
         Err(Failure::Interrupted) => (INTERRUPTED, "interrupted".to_owned()),
     };
+    let code = code_of(code);
     ui::put(&error);
     if args.json {
         // A script gets the reason where it looks for results.

@@ -108,6 +108,12 @@ pub enum LabError {
         /// The image's word.
         word: String,
     },
+    /// No guest can be run on this machine.
+    #[error("this machine does not allow an answer about any kernel: {what}")]
+    Host {
+        /// What is wrong with it.
+        what: String,
+    },
     /// A signal came.
     #[error("interrupted")]
     Interrupted,
@@ -250,8 +256,28 @@ impl Lab {
         ui: &Ui,
         cancel: &CancellationToken,
     ) -> Result<BootKernel, LabError> {
+        self.kernel_built(wanted, false, limits, ui, cancel)
+    }
+
+    /// The same; `fresh` builds it from nothing, without the compiler's cache, though the
+    /// store has it.
+    ///
+    /// # Errors
+    /// As [`Lab::kernel`].
+    pub fn kernel_built(
+        &self,
+        wanted: &Wanted,
+        fresh: bool,
+        limits: Limits,
+        ui: &Ui,
+        cancel: &CancellationToken,
+    ) -> Result<BootKernel, LabError> {
         let kernel = self.build(limits, cancel, |options, flag| {
-            numalab_kernels::ensure(&self.cache, wanted, options, ui, flag)
+            let options = BuildOptions {
+                fresh,
+                ..options.clone()
+            };
+            numalab_kernels::ensure(&self.cache, wanted, &options, ui, flag)
         })?;
         self.bootable(kernel, wanted)
     }

@@ -42,6 +42,8 @@ pub mod bundle;
 
 pub mod check;
 
+pub mod bisect;
+
 pub mod replay;
 
 pub mod watch;

@@ -50,6 +50,9 @@ pub struct RunReport {
     pub boot_end_us: Option<u64>,
     /// How the guest ended, in words, and the stage that it reached.
     pub ending: String,
+    /// What this machine lacks so that no guest can be run on it, whatever its kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// `uname -r` of the guest, once it has told.
     pub release: Option<String>,
     /// Every counter of `/proc/vmstat` that changed, by measurement.

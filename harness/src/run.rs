@@ -25,7 +25,7 @@ use crate::machine::deadline::Deadlines;
 use crate::machine::guest::{self, Event, GuestError, Limits};
 use crate::machine::kvm;
 use crate::machine::mode::{Accelerator, AcceleratorChoice, Mode, ModeError, Platform};
-use crate::machine::outcome::Outcome;
+use crate::machine::outcome::{End, Outcome};
 use crate::machine::qemu::Qemu;
 use crate::machine::records::Records;
 use crate::machine::topology::Machine;
@@ -511,6 +511,10 @@ impl Stand {
             _ => None,
         };
         let faults = outcome.as_ref().map(fault::of_outcome);
+        let host = match &outcome {
+            Ok(outcome) => matches!(outcome.end, End::DiskFull { .. }).then(|| ending.clone()),
+            Err(_) => Some(ending.clone()),
+        };
         let mut judgement = judge(request.scenario, &seen, unclean);
         if let Some(Promise::Broken { what, .. }) = &promise {
             // Neither of two answers is one.
@@ -545,6 +549,7 @@ impl Stand {
             tainted: seen.end.map(|end| end.tainted),
             boot_end_us: fault::boot_end_us(records),
             ending,
+            host,
             measurements: seen
                 .measures
                 .iter()
@@ -577,6 +582,19 @@ pub(crate) fn records(folder: &Utf8Path) -> Result<Vec<Record>, LabError> {
 }
 
 impl Checked {
+    /// What results are a function of beside kernel, scenario and seed: versions and digests,
+    /// on one line.
+    pub fn identity(&self) -> String {
+        format!(
+            "numalab {}, contract {}, {}, firmware {}, guest image {}",
+            env!("CARGO_PKG_VERSION"),
+            numalab_protocol::CONTRACT,
+            self.qemu.text(),
+            self.firmware.as_deref().unwrap_or("unknown"),
+            self.image.digest
+        )
+    }
+
     /// Boots every guest cold, if `cold`. The results are the same bytes.
     #[must_use]
     pub fn cold(mut self, cold: bool) -> Checked {

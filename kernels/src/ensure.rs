@@ -47,6 +47,9 @@ pub struct BuildOptions {
     pub ccache: bool,
     /// The compiler's command, for instance `gcc` or `gcc-13`.
     pub compiler: String,
+    /// Whether it is built from nothing, without the compiler's cache, though the store
+    /// has it: to hold one against the other.
+    pub fresh: bool,
     /// Where tools are looked for; `None` is the caller's PATH.
     pub path: Option<OsString>,
     /// For one compilation.
@@ -66,6 +69,7 @@ impl Default for BuildOptions {
             jobs: None,
             ccache: true,
             compiler: "gcc".to_owned(),
+            fresh: false,
             path: None,
             build_deadline: 90 * MINUTE,
             fetch_deadline: 30 * MINUTE,
@@ -190,7 +194,9 @@ impl<'a> Work<'a> {
             fetch_deadline: self.options.fetch_deadline,
             stall_deadline: self.options.stall_deadline,
             wait_deadline: self.options.wait_deadline,
+            fresh: self.options.fresh,
         };
+        let fresh = self.options.fresh;
         let Chosen {
             source,
             identity,
@@ -199,7 +205,7 @@ impl<'a> Work<'a> {
         } = self.choose(name, recipe, &getting)?;
         let name = name.as_str();
         let key = self.key(&identity, recipe, &requested, &toolchain);
-        if let Some(kernel) = self.find(&key, name)? {
+        if let Some(kernel) = self.find(&key, name)?.filter(|_| !fresh) {
             return Ok(kernel);
         }
         let opened = match opened {
@@ -209,9 +215,17 @@ impl<'a> Work<'a> {
         // The lock may have been another process's until now, which built the same;
         // and the source may be another than before, if it was pruned meanwhile.
         let key = self.key(&opened.identity, recipe, &requested, &toolchain);
-        if let Some(kernel) = self.find(&key, name)? {
-            return Ok(kernel);
-        }
+        let key = match fresh {
+            // Beside the other one: nothing that was built with care is taken for it.
+            true => Digester::new()
+                .field("key", key.to_string())
+                .field("fresh", Timestamp::now().to_string())
+                .finish(),
+            false => match self.find(&key, name)? {
+                Some(kernel) => return Ok(kernel),
+                None => key,
+            },
+        };
         self.tools.check_build(&opened.tree.src())?;
         self.build(name, recipe, &requested, toolchain, &opened, key)
     }
@@ -250,7 +264,8 @@ impl<'a> Work<'a> {
         }
         let before = self.before(tree)?;
         let files = self.patch(recipe, tree)?;
-        let ccache = self.options.ccache && self.tools.has_ccache();
+        let fresh = self.options.fresh;
+        let ccache = self.options.ccache && !fresh && self.tools.has_ccache();
         let hiding = hiding_headers(tree, &files)?;
         let objects = |requested: &Requested| {
             let mut shape = Digester::new();
@@ -263,6 +278,9 @@ impl<'a> Work<'a> {
             if let Some(headers) = identity.headers {
                 shape.field("headers", headers.to_string());
             }
+            if fresh {
+                shape.field("fresh", "");
+            }
             for name in &hiding {
                 shape.field("header", name);
             }
@@ -274,6 +292,9 @@ impl<'a> Work<'a> {
             None => None,
         };
         let objects = objects(requested);
+        if fresh {
+            objects.clear()?;
+        }
         if let Some(history) = history {
             self.follow(history, &objects)?;
         }

@@ -248,6 +248,8 @@ pub(crate) struct Getting<'a> {
     pub(crate) stall_deadline: Duration,
     /// For locks that others hold.
     pub(crate) wait_deadline: Duration,
+    /// Whether what is in the cache already is looked at file by file.
+    pub(crate) fresh: bool,
 }
 
 /// A source in the cache, locked.
@@ -369,7 +371,7 @@ pub(crate) fn kernel_version(source: &Path) -> Option<String> {
 }
 
 /// The version that the text of a kernel's top Makefile states.
-pub(crate) fn version_in(text: &str) -> Option<String> {
+pub fn version_in(text: &str) -> Option<String> {
     let field = |name: &str| {
         text.lines().take(20).find_map(|line| {
             let (key, value) = line.split_once('=')?;

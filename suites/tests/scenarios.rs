@@ -6,6 +6,7 @@
 //! environment the kernels are the user's own: a test is then a comparison, and red when it
 //! says `broken` or `unclear`. Each test comes a second time as `...::live`.
 
+mod bisecting;
 mod checks;
 mod comparisons;
 mod exactness;
@@ -57,6 +58,7 @@ fn trials() -> miette::Result<Vec<Trial>> {
     trials.extend(foreign::trials(&bench));
     trials.extend(observation::trials(&bench));
     trials.extend(checks::trials(&bench));
+    trials.extend(bisecting::trials(&bench));
     Ok(trials)
 }
 

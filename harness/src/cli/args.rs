@@ -5,7 +5,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Failure, bundle, cache, check, compare, doctor, generate, kernel, list, replay, run, watch,
+    Failure, bisect, bundle, cache, check, compare, doctor, generate, judge, kernel, list, replay,
+    run, watch,
 };
 use crate::lab::Lab;
 use crate::machine::mode::AcceleratorChoice;
@@ -56,6 +57,12 @@ enum Command {
     Watch(WatchArgs),
     /// Checks a patch or a series before it is sent: what it fixes, breaks and does not touch.
     Check(CheckArgs),
+    /// Finds the commit that broke a scenario.
+    #[command(after_help = bisect::EXITS)]
+    Bisect(bisect::BisectArgs),
+    /// Judges the checked-out commit, for `git bisect run numalab judge SCENARIO`.
+    #[command(after_help = judge::EXITS)]
+    Judge(judge::JudgeArgs),
     /// Runs a kept run again and tells whether its records are identical.
     Replay {
         /// The run's folder.
@@ -361,6 +368,8 @@ pub(super) async fn dispatch(
         Command::Compare(compare) => compare::compare(compare, args.json, ui, cancel).await,
         Command::Watch(watch) => watch::watch(watch, ui, cancel).await,
         Command::Check(check) => check::check(check, args.json, ui, cancel).await,
+        Command::Bisect(bisect) => bisect::bisect(bisect, args.json, ui, cancel).await,
+        Command::Judge(judge) => judge::judge(judge, args.json, ui, cancel).await,
         Command::Replay { run } => replay::replay(run, args.json, ui, cancel).await,
         Command::Bundle { run, output } => bundle::bundle(run, output.as_deref(), args.json),
         Command::Schema => generate::schema(),

@@ -52,5 +52,8 @@ fn every_deadline_of_ours_comes_before_the_test_runner_s() {
             );
         }
     }
-    assert_eq!(rules, 2, "one rule for exact guests, one for live ones");
+    assert_eq!(
+        rules, 3,
+        "one rule for exact guests, one for live ones, one for bisecting"
+    );
 }

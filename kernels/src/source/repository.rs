@@ -295,6 +295,25 @@ impl Repository {
                 .is_ok_and(|said| !said.is_empty())
     }
 
+    /// Whether the folder is the top of a work tree in which nothing differs from the
+    /// commit that is checked out, and nothing that git does not ignore is beside it.
+    pub fn is_clean_at_top(&self) -> bool {
+        let top = ["rev-parse", "--path-format=absolute", "--show-toplevel"];
+        let at_top = self
+            .ask("find the work tree", &top)
+            .is_ok_and(|said| Path::new(said.trim_end_matches('\n')) == self.given);
+        let status = [
+            "status",
+            "--porcelain",
+            "--untracked-files=normal",
+            "--ignore-submodules=all",
+        ];
+        at_top
+            && self
+                .ask("compare the work tree", &status)
+                .is_ok_and(|said| said.is_empty())
+    }
+
     /// Asks git something that prints text.
     ///
     /// # Errors
