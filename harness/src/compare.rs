@@ -231,7 +231,7 @@ impl Seen<'_> {
                 _ => State::Doubtful,
             },
             (Kernel::Patched, Some(worst)) => {
-                State::Unclean(format!("the kernel printed: {}", worst.message))
+                State::Unclean(format!("the kernel printed: {}", worst.said()))
             }
             (Kernel::Patched, None) if new_taint != 0 => {
                 State::Unclean(format!("the kernel is tainted ({new_taint})"))

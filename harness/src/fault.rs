@@ -29,8 +29,11 @@ pub struct Fault {
     pub count: u64,
     /// The first one's line in the console, from 1; 0 if it was not kept.
     pub line: u64,
-    /// The first one's words. Not fit for a terminal.
+    /// The first one's line. Not fit for a terminal.
     pub message: String,
+    /// What the kernel was told to say with it, if anything. Not fit for a terminal.
+    #[serde(default)]
+    pub words: String,
     /// The first one with what follows it. Not fit for a terminal.
     pub excerpt: String,
 }
@@ -64,6 +67,16 @@ impl fmt::Display for Phase {
             Phase::Boot => "at boot",
             Phase::Plan => "while the scenario ran",
         })
+    }
+}
+
+impl Fault {
+    /// Its line with its words.
+    pub fn said(&self) -> String {
+        match self.words.as_str() {
+            "" => self.message.clone(),
+            words => format!("{}: {words}", self.message),
+        }
     }
 }
 
@@ -110,6 +123,7 @@ pub fn of_outcome(outcome: &Outcome) -> Vec<Fault> {
             count,
             line: 0,
             message: format!("{count} more messages of the kind {kind}"),
+            words: String::new(),
             excerpt: String::new(),
         });
     }
@@ -141,6 +155,7 @@ fn of_troubles(troubles: &[Trouble], boot_end_us: Option<u64>) -> Vec<Fault> {
                 count: 1,
                 line: trouble.line,
                 message: trouble.message.clone(),
+                words: trouble.heading.clone(),
                 excerpt: trouble.excerpt.clone(),
             }),
         }

@@ -62,7 +62,7 @@ fn results(whole: &ComparisonReport) -> String {
         }
         for fault in &compared.faults.new {
             all.push_str(&wrapped(
-                &format!("  new, {}: {}", fault.sign.phase, fault.message),
+                &format!("  new, {}: {}", fault.sign.phase, fault.said()),
                 "    ",
             ));
         }

@@ -34,6 +34,7 @@ fn fault(kind: Trouble, phase: Phase, place: &str, count: u64) -> Fault {
         count,
         line: 1,
         message: format!("{kind} in {place}"),
+        words: String::new(),
         excerpt: String::new(),
     }
 }

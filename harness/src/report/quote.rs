@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::compare::Difference;
-use crate::fault::{Fault, Phase, Sign};
+use crate::fault::{Fault, Phase, Sign, message};
 use crate::machine::escape::escape;
 use crate::machine::trouble::Kind;
 use crate::verdict::taints;
@@ -92,20 +92,88 @@ fn when(fault: &Fault) -> &'static str {
     }
 }
 
-/// The first lines of a fault, or its first alone.
+/// The first lines of a fault, or its first alone; without registers, which tell a reader of
+/// a comparison nothing.
 pub(crate) fn quoted(fault: &Fault, whole: bool) -> String {
     let mut text = String::new();
-    if !fault.sign.place.is_empty() && fault.excerpt.is_empty() {
+    // Writing to a string cannot fail.
+    if !fault.words.is_empty() {
+        let _ = writeln!(text, "    | {}", escape(fault.words.as_bytes()));
+    }
+    if fault.excerpt.is_empty() {
         let _ = writeln!(text, "    | {}", escape(fault.message.as_bytes()));
         return text;
     }
-    let lines: Vec<&str> = fault.excerpt.lines().collect();
     let most = if whole { LINES } else { 1 };
-    for line in lines.iter().take(most) {
+    let mut lines = fault.excerpt.lines().filter(|line| !is_register(line));
+    for line in lines.by_ref().take(most) {
         let _ = writeln!(text, "    | {}", escape(line.as_bytes()));
     }
-    if whole && lines.len() > most {
+    if whole && lines.next().is_some() {
         let _ = writeln!(text, "    | ... line {} of its console.log on", fault.line);
     }
     text
+}
+
+/// A line of registers, of code bytes or of page tables (`__show_regs`).
+fn is_register(line: &str) -> bool {
+    const STARTS: [&str; 14] = [
+        "RSP: ",
+        "RAX: ",
+        "RDX: ",
+        "RBP: ",
+        "R10: ",
+        "R13: ",
+        "FS: ",
+        "CS: ",
+        "CR2: ",
+        "DR0: ",
+        "DR3: ",
+        "Code: ",
+        "PKRU: ",
+        "Modules linked in:",
+    ];
+    let line = message(line).trim_start();
+    STARTS.iter().any(|start| line.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::trouble::Severity;
+
+    #[test]
+    fn a_warning_is_quoted_with_its_words_and_its_trace() {
+        let fault = Fault {
+            sign: Sign {
+                kind: Kind::Warning,
+                phase: Phase::Plan,
+                place: "f".into(),
+            },
+            severity: Severity::Warning,
+            count: 1,
+            line: 7,
+            message: "WARNING: CPU: 0 PID: 1 at f+0x1/0x2".into(),
+            words: "on \u{1b}purpose".into(),
+            excerpt: "[    1.000000] WARNING: CPU: 0 PID: 1 at f+0x1/0x2\n\
+                      [    1.000001] RIP: 0010:f+0x1/0x2\n\
+                      [    1.000002] RAX: 0000000000000000 RBX: 0000000000000000\n\
+                      [    1.000003] Call Trace:\n\
+                      [    1.000004]  g+0x1/0x2"
+                .into(),
+        };
+        assert_eq!(
+            quoted(&fault, true),
+            "    | on \\u{1b}purpose\n    \
+             | [    1.000000] WARNING: CPU: 0 PID: 1 at f+0x1/0x2\n    \
+             | [    1.000001] RIP: 0010:f+0x1/0x2\n    \
+             | [    1.000003] Call Trace:\n    \
+             | [    1.000004]  g+0x1/0x2\n"
+        );
+        assert_eq!(
+            quoted(&fault, false),
+            "    | on \\u{1b}purpose\n    \
+             | [    1.000000] WARNING: CPU: 0 PID: 1 at f+0x1/0x2\n"
+        );
+    }
 }
