@@ -84,7 +84,12 @@ async fn found(bench: &Bench, form: &str, cancel: &CancellationToken) -> miette:
     if report.outcome != expected {
         return Err(miette!("{} is the culprit\n{text}", culprit.shown()));
     }
-    by_git(&place, &culprit.id)
+    by_git(&place, &culprit.id)?;
+    if form == "short" {
+        // Two gigabytes, made again in a minute.
+        std::fs::remove_dir_all(&place).into_diagnostic()?;
+    }
+    Ok(())
 }
 
 /// The same by plain git, which marks commits by `judge`'s exit codes.

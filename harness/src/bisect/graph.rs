@@ -40,22 +40,47 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The commits that are reachable from `bad`, itself included, and from no good one:
-    /// those that halve best first, as git orders them.
-    pub(super) fn candidates(
+    /// Chooses the next one; those in `unknown` cannot be judged.
+    pub(super) fn next(
         &self,
         bad: &str,
         good: &[String],
-    ) -> Result<Vec<Candidate>, RepositoryError> {
-        let mut words = vec!["rev-list", "--bisect-all"];
+        unknown: &BTreeSet<String>,
+    ) -> Result<Next, RepositoryError> {
+        // The best one alone is found much sooner than the order of all.
+        let said = self.list("--bisect-vars", bad, good)?;
+        let value = |name: &str| {
+            said.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+                .map(|value| value.trim_matches('\''))
+        };
+        let best = value("bisect_rev").filter(|best| !best.is_empty() && *best != bad);
+        if let Some(best) = best
+            && !unknown.contains(best)
+        {
+            return Ok(Next::Judge(best.to_owned()));
+        }
+        let said = self.list("--bisect-all", bad, good)?;
+        let candidates: Vec<Candidate> = said.lines().filter_map(candidate).collect();
+        Ok(choose(&candidates, bad, unknown))
+    }
+
+    /// How many commits may be the first bad one: those that are reachable from `bad`,
+    /// itself included, and from no good one.
+    pub(super) fn count(&self, bad: &str, good: &[String]) -> Result<usize, RepositoryError> {
+        let said = self.list("--count", bad, good)?;
+        Ok(said.trim().parse().unwrap_or(0))
+    }
+
+    fn list(&self, how: &str, bad: &str, good: &[String]) -> Result<String, RepositoryError> {
+        let mut words = vec!["rev-list", how];
         if self.first_parent {
             words.push("--first-parent");
         }
         let excluded: Vec<String> = good.iter().map(|id| format!("^{id}")).collect();
         words.push(bad);
         words.extend(excluded.iter().map(String::as_str));
-        let said = self.repository.ask("choose a commit", &words)?;
-        Ok(said.lines().filter_map(candidate).collect())
+        self.repository.ask("choose a commit", &words)
     }
 
     /// Whether `old` is `new` or an ancestor of it.

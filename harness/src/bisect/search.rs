@@ -9,7 +9,7 @@ use numalab_kernels::source::repository::abbreviated;
 
 use super::answer::Answer;
 use super::confidence::Plan;
-use super::graph::{Graph, Next, choose, steps};
+use super::graph::{Graph, Next, steps};
 use super::report::Outcome;
 use super::state::State;
 use super::{Commits, Request, Role, Step, fault};
@@ -45,7 +45,7 @@ impl<'a, C: Commits> Search<'a, C> {
     pub(super) fn announce(&self, plan: Option<Plan>) -> Result<(), LabError> {
         let Request { good, bad, .. } = self.request;
         let good = std::slice::from_ref(&good.id);
-        let count = self.graph.candidates(&bad.id, good).map_err(fault)?.len();
+        let count = self.graph.count(&bad.id, good).map_err(fault)?;
         let steps = steps(count);
         self.ui.say(&format!(
             "{count} commits from {} (not included) to {}: about {steps} steps, and both ends first",
@@ -104,8 +104,8 @@ impl<'a, C: Commits> Search<'a, C> {
         self.say_rest(&bad, &good)?;
         let mut unknown = BTreeSet::new();
         let outcome = loop {
-            let candidates = self.graph.candidates(&bad, &good).map_err(fault)?;
-            match choose(&candidates, &bad, &unknown) {
+            let next = self.graph.next(&bad, &good, &unknown).map_err(fault)?;
+            match next {
                 Next::Found => break Outcome::Found { commit: bad },
                 Next::Among(mut rest) => {
                     rest.push(bad);
@@ -190,7 +190,7 @@ impl<'a, C: Commits> Search<'a, C> {
     }
 
     fn say_rest(&self, bad: &str, good: &[String]) -> Result<(), LabError> {
-        let left = self.graph.candidates(bad, good).map_err(fault)?.len();
+        let left = self.graph.count(bad, good).map_err(fault)?;
         let steps = steps(left);
         // The second end is a build like the others to come.
         let last = self.state.steps().iter().rev().find(|step| !step.clean);
