@@ -2,7 +2,7 @@
 
 use super::report::{CheckReport, StepState};
 use crate::compare::Word;
-use crate::report::Compared;
+use crate::report::{Compared, RunReport};
 
 /// The sentences.
 pub(super) fn of(report: &CheckReport) -> Vec<String> {
@@ -26,6 +26,9 @@ pub(super) fn of(report: &CheckReport) -> Vec<String> {
                 all.push(format!(
                     "patch {number} cannot be looked at: it does not apply{without}"
                 ));
+            }
+            StepState::Built(_) if does_not_boot(&step.scenarios) => {
+                all.push(format!("patch {number}{without} does not boot"));
             }
             StepState::Built(_) => {
                 for (word, verb) in [
@@ -72,6 +75,9 @@ pub(super) fn of(report: &CheckReport) -> Vec<String> {
 fn of_scenarios(report: &CheckReport) -> Vec<String> {
     let scenarios = &report.whole.scenarios;
     let mut all = Vec::new();
+    if does_not_boot(scenarios) {
+        all.push("it does not boot".to_owned());
+    }
     if scenarios.iter().any(|compared| compared.faults.has_new()) {
         all.push("it prints or taints what the base does not".to_owned());
     }
@@ -93,6 +99,18 @@ fn of_scenarios(report: &CheckReport) -> Vec<String> {
         }
     }
     all
+}
+
+/// Whether no guest of the patched kernel came as far as the agent, and one of the base did.
+fn does_not_boot(scenarios: &[Compared]) -> bool {
+    let mut patched = scenarios.iter().flat_map(|compared| &compared.patched);
+    let mut base = scenarios.iter().flat_map(|compared| &compared.base);
+    let booted = |run: &RunReport| run.boot_end_us.is_some();
+    scenarios
+        .iter()
+        .any(|compared| compared.word == Word::Broken)
+        && base.any(booted)
+        && !patched.any(booted)
 }
 
 fn named(scenarios: &[Compared], word: Word) -> String {
