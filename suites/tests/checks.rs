@@ -40,7 +40,7 @@ struct Case {
 const LATE: &str = "vma/late-vma-scan";
 const SKIP: &str = "cpuset/single-node-skip";
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     Case {
         name: "not-exercised",
         base: "linux-6.12",
@@ -77,6 +77,23 @@ const CASES: [Case; 7] = [
             "patch 3 (without patch 2) breaks vma/late-vma-scan",
         ],
         never: &["patch 1 breaks", "patch 1 does not"],
+    },
+    Case {
+        name: "panics-at-boot",
+        base: "linux-6.12",
+        below: &[],
+        series: &["suites/tests/patches/panics-at-boot.patch"],
+        each: true,
+        debug: false,
+        watched: false,
+        scenario: "smoke/two-nodes",
+        exit_code: 1,
+        says: &[
+            "it does not boot",
+            "patch 1 does not boot",
+            "a panic on purpose",
+        ],
+        never: &["patch 1 breaks"],
     },
     Case {
         name: "base-that-warns",
