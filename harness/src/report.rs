@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::LeftOut;
 use crate::compare::{Difference, Seen, Word};
 use crate::fault::Fault;
+use crate::scenario::DoesNotApply;
 use crate::spent::Split;
 use crate::verdict::{Judgement, Verdict};
 
@@ -241,6 +242,10 @@ pub struct RunsReport {
     /// Scenarios that a budget left out: nothing is said of them.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
+    /// Scenarios that are about something that came later than the kernel: they were not run,
+    /// and count for nothing.
+    #[serde(default)]
+    pub does_not_apply: Vec<DoesNotApply>,
     /// How the time was spent.
     pub time: Split,
     /// The exit code.

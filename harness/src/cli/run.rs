@@ -14,7 +14,7 @@ use crate::pool;
 use crate::report::{RunReport, RunsReport, SCHEMA, text};
 use crate::run::Request;
 use crate::scenario::Scenario;
-use crate::ui::{self, Ui};
+use crate::ui::Ui;
 use crate::verdict::Verdict;
 
 pub(super) async fn run(
@@ -75,11 +75,13 @@ pub(super) async fn run(
         kernel: kernel.id.clone(),
         runs: reports,
         left_out,
+        does_not_apply: excluded,
         time: stand.split(),
     };
     let text = format!(
-        "{}{}",
+        "{}{}{}",
         text::runs(&report.runs),
+        text::does_not_apply(&report.does_not_apply),
         text::left_out(&report.left_out)
     );
     let mut kept = None;
@@ -97,14 +99,6 @@ pub(super) async fn run(
         print(&text)?;
         if let Some(folder) = kept {
             print(&format!("report: {folder}\n"))?;
-        }
-    }
-    for reason in &excluded {
-        if json {
-            // No result: a script that reads results finds none.
-            ui::put(&reason.to_string());
-        } else {
-            print(&format!("{reason}\n"))?;
         }
     }
     ui.say(&format!("time: {}", report.time));

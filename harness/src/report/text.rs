@@ -8,6 +8,7 @@ use super::{Compared, ComparisonReport, Promise, Remembered, RunReport, quote, s
 use crate::budget::LeftOut;
 use crate::compare::{Kernel, Word};
 use crate::machine::escape::escape;
+use crate::scenario::DoesNotApply;
 use crate::verdict::{Checked, Verdict};
 
 /// Said wherever results of exact mode are shown.
@@ -112,6 +113,11 @@ pub(crate) fn moment(time: &str) -> String {
         Some((whole, _)) => format!("{whole}Z"),
         None => time.to_owned(),
     }
+}
+
+/// The scenarios that do not apply to the kernel, a line each; empty if there are none.
+pub fn does_not_apply(excluded: &[DoesNotApply]) -> String {
+    excluded.iter().map(|one| format!("{one}\n")).collect()
 }
 
 /// The scenarios that a budget left out, a line each; empty if there are none.
