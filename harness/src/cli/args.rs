@@ -29,8 +29,12 @@ pub struct Args {
     command: Command,
 }
 
-const EXITS: &str =
-    "Exit codes: 0 every verdict is pass (compare, check: nothing broken or unclear), \
+const EXITS: &str = "Three uses:
+  before a patch is sent    numalab check fix.patch --base linux-6.12
+  which commit broke it     numalab bisect --repo DIR --good A --bad B SUITE/SCENARIO
+  in CI                     cargo nextest run (in a clone of numalab)
+
+Exit codes: 0 every verdict is pass (compare, check: nothing broken or unclear), \
 1 fail or broken, 2 wrong input, 3 inconclusive or unclear, 130 interrupted.
 
 Environment: NUMALAB_CACHE kernels and saved guests (by default in the user's cache folder), \
