@@ -4,13 +4,18 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use assert_cmd::Command;
+use camino::Utf8Path;
+use numalab::lab::Lab;
+use numalab::machine::mode::AcceleratorChoice;
+use numalab::project::Project;
+use numalab::report::{KernelId, Life, PlanIn};
+use numalab::run::{Request, Stand};
+use numalab::scenario::Scenario;
 use numalab::snapshot::{Saved, Snapshots, Wish};
+use numalab::spent::Spent;
 use numalab::ui::Ui;
-use numalab_kernels::Cache;
 use numalab_kernels::cache::Part as CachePart;
-use predicates::prelude::PredicateBooleanExt as _;
-use predicates::str::contains;
+use numalab_kernels::{Cache, Catalog};
 
 use super::tiny::{CONSOLE, Last, Part, RECORDS, program};
 use super::*;
@@ -289,47 +294,62 @@ fn the_key_is_what_the_guest_can_see() {
     assert_ne!(key(&parameters, "a"), first);
 }
 
-#[test]
-fn a_saved_guest_that_qemu_does_not_load_is_said_and_replaced_by_a_cold_one() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_saved_guest_that_qemu_does_not_load_is_replaced_by_a_cold_one() {
     let refuse = "case \"$*\" in *-loadvm*) echo 'qemu: no such state' >&2; exit 1;; esac";
     let bench = Bench::with_qemu(&whole(), refuse);
-    let life = |arguments: &[&str]| {
-        let folder = bench.folder.path();
-        fs::create_dir_all(folder.join("own")).unwrap();
-        fs::write(
-            folder.join("own/mine.yaml"),
-            "summary: mine\nmachine: { nodes: 1 }\ntasks: { t: { cpus: \"0\" } }\n\
-             steps: [ { run: [ { task: t, touch: 1MiB, for: 1ms } ] } ]\n\
-             expect: [ { fact: nodes, equals: 1, because: one was asked for } ]\n",
-        )
-        .unwrap();
-        let runs = tempfile::tempdir().unwrap();
-        let mut command = Command::cargo_bin("numalab").unwrap();
-        let done = command
-            .env("NUMALAB_CACHE", folder.join("cache"))
-            .env("NUMALAB_RUNS", runs.path())
-            .env("NUMALAB_QEMU", folder.join("qemu"))
-            .current_dir(folder)
-            .args(["run", "own/mine.yaml", "--kernel"])
-            .arg(folder.join("kernel"))
-            .args(arguments)
-            .assert()
-            // The kernel knows no plan.
-            .code(3);
-        let run = fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap();
-        let report = fs::read(run.path().join("report.json")).unwrap();
-        let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
-        let records = fs::read_to_string(run.path().join("records.jsonl")).unwrap();
-        assert_eq!(records, lines(&idle_course()));
-        (done, report["life"].as_str().unwrap().to_owned())
+    let runs = tempfile::tempdir().unwrap();
+    for (name, value) in [
+        ("NUMALAB_QEMU", bench.folder.path().join("qemu")),
+        ("NUMALAB_RUNS", runs.path().to_owned()),
+    ] {
+        #[expect(unsafe_code, reason = "the environment is how the QEMU is chosen")]
+        // SAFETY: the test runner gives each test a process of its own, and nothing in this
+        // one reads the environment yet.
+        unsafe {
+            std::env::set_var(name, value);
+        }
+    }
+    let project = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let project = Project::at(project.to_owned()).unwrap();
+    let lab = Lab {
+        catalog: Catalog::load(project.kernels().as_std_path()).unwrap(),
+        project,
+        cache: bench.cache.clone(),
+        spent: Spent::default(),
     };
-    let (done, began) = life(&[]);
-    assert_eq!(began, "cold");
-    done.stderr(contains("is removed and its runs boot cold").and(contains("no such state")));
-    assert!(bench.entries().is_empty(), "{:?}", bench.entries());
-    assert_eq!(bench.starts(), 3);
-    let (done, began) = life(&["--cold"]);
-    assert_eq!(began, "cold");
-    done.stderr(contains("saved").not());
-    assert_eq!(bench.starts(), 4);
+    // An image from outside would boot cold anyway; this one may be saved.
+    let kernel = KernelId {
+        name: "tiny".into(),
+        word: "tiny".into(),
+        release: "unknown".into(),
+        source: None,
+        digest: "tiny".into(),
+        path: bench.folder.file("kernel"),
+        stored: String::new(),
+        initramfs: None,
+        plan_in: PlanIn::FwCfg,
+        always_cold: false,
+    };
+    let text = "summary: mine\nmachine: { nodes: 1 }\ntasks: { t: { cpus: \"0\" } }\n\
+                steps: [ { run: [ { task: t, touch: 1MiB, for: 1ms } ] } ]\n\
+                expect: [ { fact: nodes, equals: 1, because: one was asked for } ]\n";
+    let scenario = Scenario::parse("own/mine.yaml".into(), text).unwrap();
+    let request = Request::new(&scenario, &kernel, 1, None, &[]).unwrap();
+    let (ui, cancel) = (Ui::new(true), CancellationToken::new());
+    for (cold, starts) in [(false, 3), (true, 4)] {
+        let stand = Stand::check(&lab, false, AcceleratorChoice::Auto)
+            .unwrap()
+            .cold(cold)
+            .ready(&kernel, &ui, &cancel)
+            .await
+            .unwrap();
+        let report = stand.run(&request, &ui, &cancel).await.unwrap();
+        assert_eq!(report.life, Life::Cold);
+        let records = fs::read_to_string(report.folder.join("records.jsonl")).unwrap();
+        assert_eq!(records, lines(&idle_course()));
+        assert!(bench.entries().is_empty(), "{:?}", bench.entries());
+        // Booted to be saved, refused, and cold in its place; then cold at once.
+        assert_eq!(bench.starts(), starts);
+    }
 }
