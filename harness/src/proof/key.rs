@@ -11,6 +11,7 @@ use super::entry::SCHEMA;
 use crate::machine::argv::{self, Boot, Monitor, Start, Surroundings};
 use crate::machine::mode::Platform;
 use crate::machine::topology::Machine;
+use crate::report::PlanIn;
 
 /// What a result is of.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) kernel: &'a str,
     /// SHA-256 of the initramfs.
     pub(crate) image: &'a str,
+    /// Where the guest finds its plan.
+    pub(crate) plan_in: PlanIn,
 }
 
 impl Subject<'_> {
@@ -42,7 +45,8 @@ impl Subject<'_> {
             .field("qemu", self.qemu)
             .field("firmware", self.firmware)
             .field("kernel", self.kernel)
-            .field("image", self.image);
+            .field("image", self.image)
+            .field("plan-in", format!("{:?}", self.plan_in));
         for argument in self.arguments() {
             digester.field("argument", argument);
         }

@@ -124,6 +124,7 @@ impl Stand {
             firmware: self.checked.firmware.as_deref().unwrap_or_default(),
             kernel: &request.kernel.digest,
             image: self.image(request.kernel).1,
+            plan_in: request.kernel.plan_in,
         }
     }
 
