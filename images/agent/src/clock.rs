@@ -1,6 +1,7 @@
 //! Guest time: reading it, and using it up on the CPU.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -37,6 +38,18 @@ pub(crate) fn spin_until(moment_ns: u64, steps: u32) {
         }
         state = black_box(state);
     }
+}
+
+/// Leaves every CPU idle for a moment.
+///
+/// While a CPU runs, QEMU lets the CPUs of a guest take turns by a timer of its own, whose
+/// phase is that of its start: a restored guest's is another than a cold one's. It stops when
+/// all CPUs are idle, and begins anew, in guest time, when one of them wakes
+/// (`rr_wait_io_event`, `rr_start_kick_timer`). Before a second CPU runs this has to happen
+/// once, or the two take turns at other moments than in the cold guest: seen with Linux 7.2,
+/// which brings a CPU online without being idle in between.
+pub(crate) fn rest() {
+    std::thread::sleep(Duration::from_nanos(2 * MS));
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ fn follow(records: &mut Records) -> Result<(), Stop> {
     window(records)?;
     let plan = orders::read().stage("plan")?;
     coherence::check(&plan).stage("plan")?;
+    clock::rest();
 
     topology::bring_online(&plan.topology).stage("topology")?;
     let seen = topology::read().stage("topology")?;
