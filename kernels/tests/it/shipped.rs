@@ -38,6 +38,7 @@ fn the_matrix_has_the_kernels_that_are_told_apart() {
             "cpuset-skip",
             "linux-6.1",
             "linux-6.12",
+            "linux-7.2",
             "no-late-vma-scan",
             "no-scan-period-limit"
         ]
