@@ -68,11 +68,13 @@ impl<'a, C: Commits> Search<'a, C> {
                 "all {steps} steps are right with a probability of {all:.3}"
             ));
         }
-        let guess = estimate(steps, None);
-        self.ui.say(&format!(
-            "about {} if the first kernel is built from nothing, as a guess until both ends are judged",
-            spoken(guess)
-        ));
+        if resumed == 0 {
+            let guess = spoken(estimate(steps, None));
+            self.ui.say(&format!(
+                "about {guess} if the first kernel is built from nothing, as a guess until both \
+                 ends are judged"
+            ));
+        }
         Ok(())
     }
 

@@ -453,3 +453,26 @@ fn a_repository_tells_of_its_commits() {
     assert_eq!(commit.tree, git(&path, &["rev-parse", "HEAD^{tree}"]));
     assert_eq!(found.file(&commit.id, "none").unwrap(), None);
 }
+
+#[test]
+fn a_fresh_build_is_made_from_nothing_beside_the_other() {
+    let mut bench = Bench::new();
+    let path = repository(&bench);
+    let known = build(&bench, &path, "HEAD");
+    bench.options.fresh = true;
+    // What a fault of ours or of the disk could leave: a source that is not the commit's,
+    // and an object that is not the source's.
+    let place = bench.copy().join("second.c");
+    let text = fs::read_to_string(&place).unwrap();
+    fs::write(&place, text.replace("+ 1", "+ 7")).unwrap();
+    let fresh = build(&bench, &path, "HEAD");
+    assert_eq!(compiled(&fresh), ["first.o", "second.o", "third.o"]);
+    assert_ne!(fresh.key, known.key);
+    assert_eq!(fresh.image_digest, known.image_digest);
+    let again = build(&bench, &path, "HEAD");
+    assert_eq!(compiled(&again), ["first.o", "second.o", "third.o"]);
+    assert_ne!(again.key, fresh.key);
+    // Whoever does not ask for it gets the one that was there.
+    bench.options.fresh = false;
+    assert_eq!(build(&bench, &path, "HEAD").key, known.key);
+}
