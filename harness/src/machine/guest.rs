@@ -211,6 +211,10 @@ impl Guest {
             argv::arguments(boot, surroundings)
         })
         .await?;
+        if let Mode::Exact { .. } = boot.platform.mode() {
+            // A host that does not allow it is no reason not to run.
+            process.wakes_first();
+        }
         output.tell(Event::Started { pid: process.pid() });
         let (qmp, messages) = super::qmp::connect(socket);
         Ok(Guest {

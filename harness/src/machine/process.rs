@@ -137,6 +137,29 @@ impl Process {
         cpu_time(&fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?)
     }
 
+    /// Lets its first thread run as soon as it wakes, before all usual work of the host. A
+    /// real-time policy, which threads that it starts do not inherit. Returns whether the
+    /// host allows that: it takes `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO`.
+    ///
+    /// Exact mode needs it on a busy host. While the vCPUs' thread works, QEMU's first thread
+    /// wakes at each deadline, looks whether all CPUs are idle, and if so moves the guest's
+    /// clock on to the next deadline (`icount_start_warp_timer`). A CPU is marked idle
+    /// (`do_hlt`) a moment before the instructions that it has executed are counted
+    /// (`icount_process_data`). A first thread that comes late, by about a fifth of a
+    /// millisecond, can meet that moment, and moves the clock too far.
+    pub fn wakes_first(&self) -> bool {
+        // While the child is not reaped, its number belongs to nobody else.
+        let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) else {
+            return false;
+        };
+        let lowest = libc::sched_param { sched_priority: 1 };
+        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+        #[expect(unsafe_code, reason = "sched_setscheduler(2) has no safe wrapper")]
+        // SAFETY: the parameter outlives the call, which reads nothing else.
+        let result = unsafe { libc::sched_setscheduler(pid, policy, &raw const lowest) };
+        result == 0
+    }
+
     /// Waits until it ends by itself. May be dropped and called again.
     pub async fn wait(&mut self) -> Result<ExitStatus, ProcessError> {
         let pid = self.pid;
@@ -286,6 +309,8 @@ fn cpu_time(stat: &str) -> Option<CpuTime> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     async fn shell(script: &str) -> (Process, UnixStream) {
@@ -312,6 +337,21 @@ mod tests {
         let mut text = String::new();
         socket.read_to_string(&mut text).await.unwrap();
         assert_eq!(text, "0\n");
+        process.end().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_its_first_thread_wakes_first() {
+        let script = "eval \"read go <&$1\"; s() { cut -d' ' -f41 /proc/$1/stat; }; \
+                      p=$(s $$); c=$(sh -c 'cut -d\" \" -f41 /proc/$$/stat'); \
+                      eval \"echo $p $c >&$1\"; read -r forever";
+        let (process, mut socket) = shell(script).await;
+        let allowed = process.wakes_first();
+        socket.write_all(b"go\n").await.unwrap();
+        let mut policies = [0; 3];
+        socket.read_exact(&mut policies).await.unwrap();
+        let wanted = if allowed { b"1 0" } else { b"0 0" };
+        assert_eq!(&policies, wanted, "SCHED_FIFO is 1, SCHED_OTHER 0");
         process.end().await.unwrap();
     }
 
