@@ -67,10 +67,15 @@ impl Follower {
         })
     }
 
-    /// What has been added, at most 256 KiB of it; empty if there is nothing new.
+    /// What has been added, at most 256 KiB of it; empty if there is nothing new. All that the
+    /// limit allows is given before it is an error: a flood's first lines tell what it is.
     pub fn more(&mut self) -> Result<Vec<u8>, FollowError> {
         let mut bytes = Vec::new();
-        let read = (&mut self.file).take(CHUNK).read_to_end(&mut bytes);
+        let most = match self.limit.saturating_sub(self.seen) {
+            0 => 1,
+            allowed => allowed.min(CHUNK),
+        };
+        let read = (&mut self.file).take(most).read_to_end(&mut bytes);
         read.map_err(|source| FollowError::Io {
             path: self.path.clone(),
             source,
@@ -150,6 +155,18 @@ mod tests {
             follower.more(),
             Err(FollowError::TooLong { limit: 20, .. })
         ));
+    }
+
+    #[test]
+    fn a_flood_is_read_up_to_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Utf8PathBuf::try_from(folder.path().join("f")).unwrap();
+        let mut follower = Follower::create(&path, 20).unwrap();
+        std::fs::write(&path, [b'x'; 100]).unwrap();
+        assert_eq!(follower.more().unwrap().len(), 20);
+        for _ in 0..2 {
+            assert!(follower.more().is_err());
+        }
     }
 
     #[test]
