@@ -30,14 +30,19 @@ pub(crate) fn uptime_ns() -> u64 {
 pub(crate) fn spin_until(moment_ns: u64, steps: u32) {
     let mut state = moment_ns;
     while uptime_ns() < moment_ns {
-        for _ in 0..steps {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .rotate_left(17)
-                ^ 0x9e37;
-        }
-        state = black_box(state);
+        state = work(state, steps);
     }
+}
+
+/// Arithmetic that nobody needs, five instructions a step, from one state to the next.
+pub(crate) fn work(mut state: u64, steps: u32) -> u64 {
+    for _ in 0..steps {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .rotate_left(17)
+            ^ 0x9e37;
+    }
+    black_box(state)
 }
 
 /// Leaves every CPU idle for a moment.
