@@ -57,7 +57,7 @@ pub struct Split {
     pub overhead_ms: u64,
     /// The sum of all guests' own run times, and of all boots'.
     pub guests_sum_ms: u64,
-    /// How many guests can run at a time.
+    /// How many of them could run at a time: the host's cores, if there were as many guests.
     pub cores: usize,
 }
 
@@ -111,7 +111,7 @@ fn split(parts: &[Part], begin: Instant, end: Instant, cores: usize) -> Split {
             times[kind as usize] += to - from;
         }
     }
-    let sum = parts.iter().filter(|part| part.kind != Kind::Build);
+    let guests = parts.iter().filter(|part| part.kind != Kind::Build);
     let total = end - begin;
     Split {
         total_ms: ms(total),
@@ -119,8 +119,8 @@ fn split(parts: &[Part], begin: Instant, end: Instant, cores: usize) -> Split {
         guests_ms: ms(times[Kind::Guest as usize]),
         boot_ms: ms(times[Kind::Boot as usize]),
         overhead_ms: ms(total.saturating_sub(times.iter().sum())),
-        guests_sum_ms: ms(sum.map(|part| part.end - part.begin).sum()),
-        cores,
+        guests_sum_ms: ms(guests.clone().map(|part| part.end - part.begin).sum()),
+        cores: cores.min(guests.count()),
     }
 }
 
@@ -155,9 +155,10 @@ impl fmt::Display for Split {
         if let Some(hundredths) = (running * 100).checked_div(alone) {
             let (whole, rest) = (hundredths / 100, hundredths % 100);
             let (guests, cores) = (seconds(self.guests_sum_ms), self.cores);
+            let over = if cores == 1 { "core" } else { "cores" };
             write!(
                 f,
-                "; but for the build {whole}.{rest:02} times the guests' own {guests} over {cores} cores"
+                "; but for the build {whole}.{rest:02} times the guests' own {guests} over {cores} {over}"
             )?;
         }
         Ok(())
@@ -199,6 +200,24 @@ mod tests {
             split.to_string(),
             "7.0 s: build 1.0, guests 4.0, boots to be saved 0.8, overhead 1.2 (17 %); but for the \
              build 1.73 times the guests' own 6.9 over 2 cores"
+        );
+    }
+
+    #[test]
+    fn a_single_guest_is_held_against_one_core() {
+        let begun = Instant::now();
+        let end = begun + Duration::from_millis(1000);
+        let part = Part {
+            kind: Kind::Guest,
+            begin: begun,
+            end,
+        };
+        let split = split(&[part], begun, end, 2);
+        assert!(
+            split
+                .to_string()
+                .ends_with("1.00 times the guests' own 1.0 over 1 core"),
+            "{split}"
         );
     }
 
