@@ -43,6 +43,7 @@ pub fn examine() -> Vec<Finding> {
         build_tools(),
         cache(),
         memory(),
+        priority(),
         kvm(),
         host_balancing(),
     ]
@@ -107,6 +108,25 @@ fn memory() -> Finding {
         ),
         Err(error) => finding("guests", State::Missing, sentence(&error)),
     }
+}
+
+// See `Process::wakes_first`.
+fn priority() -> Finding {
+    use rustix::process::{Resource, getrlimit};
+    use rustix::thread::{CapabilitySet, capabilities};
+    let name = "QEMU's priority";
+    let capable =
+        capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_NICE));
+    // `None` is no limit.
+    let limited = getrlimit(Resource::Rtprio).current == Some(0);
+    if capable || !limited {
+        let found = "real-time, so that a busy host does not disturb exact guests";
+        return finding(name, State::Good, found.into());
+    }
+    let found = "a real-time one is refused: on a busy host an exact run may, rarely, differ from \
+                 another, which numalab tells and judges `inconclusive`; CAP_SYS_NICE or \
+                 `ulimit -r 1` (RLIMIT_RTPRIO) allows it";
+    finding(name, State::Note, found.into())
 }
 
 // Whether KVM works is only known after a boot; live mode probes it when it is asked for.
