@@ -92,7 +92,8 @@ impl Scenario {
     /// # Errors
     /// The text is no scenario that can be run; all that is wrong is reported at once.
     pub fn parse(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
-        resolve::resolve(file, text)
+        // Some editors begin a file with a byte order mark, which is not part of its text.
+        resolve::resolve(file, text.strip_prefix('\u{feff}').unwrap_or(text))
     }
 
     /// The plan of a run with a seed, on the scenario's machine or another.

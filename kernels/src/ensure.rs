@@ -263,7 +263,7 @@ impl<'a> Work<'a> {
             ));
         }
         let before = self.before(tree)?;
-        let files = self.patch(recipe, tree)?;
+        let (files, moved) = self.patch(recipe, tree)?;
         let fresh = self.options.fresh;
         let ccache = self.options.ccache && !fresh && self.tools.has_ccache();
         let hiding = hiding_headers(tree, &files)?;
@@ -373,6 +373,7 @@ impl<'a> Work<'a> {
                 config: read(&built.config)?,
                 warnings: built.warnings,
                 notes: built.notes,
+                moved,
                 toolchain,
                 variables: VARIABLES
                     .iter()
@@ -429,7 +430,7 @@ impl<'a> Work<'a> {
         &self,
         recipe: &Recipe,
         tree: &SourceTree,
-    ) -> Result<BTreeMap<String, Content>, KernelError> {
+    ) -> Result<(BTreeMap<String, Content>, Vec<String>), KernelError> {
         if !recipe.patches.is_empty() {
             let names: Vec<String> = recipe.patches.iter().map(|patch| patch.name()).collect();
             self.progress.event(Event::Stage {
@@ -449,10 +450,10 @@ impl<'a> Work<'a> {
                 error
             })?;
         for note in &outcome.notes {
-            self.progress.event(Event::Note(note));
+            self.progress.event(Event::Warning(note));
         }
         tree.bring_to(&outcome.files)?;
-        Ok(outcome.files)
+        Ok((outcome.files, outcome.notes))
     }
 
     /// Removes what does not decide how the image runs: symbols, of which `System.map`
@@ -506,8 +507,13 @@ impl<'a> Work<'a> {
         };
         match store::find(self.cache, key, name, &wait)? {
             Found::Kernel(kernel) => {
-                for note in kernel.manifest.built.iter().flat_map(|built| &built.notes) {
-                    self.progress.event(Event::Note(note));
+                if let Some(built) = &kernel.manifest.built {
+                    for note in &built.notes {
+                        self.progress.event(Event::Note(note));
+                    }
+                    for warning in &built.moved {
+                        self.progress.event(Event::Warning(warning));
+                    }
                 }
                 Ok(Some(*kernel))
             }

@@ -104,6 +104,10 @@ pub struct Provenance {
     /// What became of a whole configuration that was asked for.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Hunks that went in at other lines than their patch says, and line ends that were changed
+    /// for it. Told each time: it may be another place than was meant.
+    #[serde(default)]
+    pub moved: Vec<String>,
     /// Compiler and linker.
     pub toolchain: Toolchain,
     /// What `make` was told: `NAME=value`.

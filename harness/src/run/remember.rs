@@ -55,9 +55,11 @@ impl Stand {
         let mut turn = None;
         if let Found::Proof(proof) = &found
             && proofs.takes(proof, title, ui)
-            && let Some(ran) = recall(&prepared, proof, ui)
         {
-            return Ok(ran);
+            match recall(&prepared, proof, ui) {
+                Ok(ran) => return Ok(ran),
+                Err(why) => found = Found::Damaged(why),
+            }
         }
         if let Some(taken) = proofs.turn(key, &found, title, ui, cancel).await {
             turn = Some(taken);
@@ -65,10 +67,14 @@ impl Stand {
             found = proofs.find(key, title, ui).await;
             if let Found::Proof(proof) = &found
                 && proofs.takes(proof, title, ui)
-                && let Some(ran) = recall(&prepared, proof, ui)
             {
-                proofs.done(turn);
-                return Ok(ran);
+                match recall(&prepared, proof, ui) {
+                    Ok(ran) => {
+                        proofs.done(turn);
+                        return Ok(ran);
+                    }
+                    Err(why) => found = Found::Damaged(why),
+                }
             }
         }
         let ran = self.guest(&mut prepared, ui, cancel).await;
@@ -241,22 +247,25 @@ impl Ended {
     }
 }
 
-/// Takes a remembered result into a run's folder. `None` if that cannot be done, which has
-/// then been said.
-fn recall(prepared: &Prepared<'_>, proof: &Proof, ui: &Ui) -> Option<Ran> {
+/// Takes a remembered result into a run's folder. If that cannot be done it is
+/// no proof of anything, which is then said and returned.
+fn recall(prepared: &Prepared<'_>, proof: &Proof, ui: &Ui) -> Result<Ran, String> {
     let copied = FILES.into_iter().try_for_each(|name| {
         std::fs::copy(proof.file(name), prepared.folder.file(name)).map(|_| ())
     });
     let title = prepared.title;
-    if let Err(error) = copied {
+    let refuse = |why: String| {
         ui.warn(&format!(
-            "{title} is remembered and cannot be copied: {error}"
+            "the remembered result of {title} is damaged and not used: it {why}"
         ));
-        return None;
+        Err(why)
+    };
+    if let Err(error) = copied {
+        return refuse(format!("cannot be copied: {error}"));
     }
     let outcome = guest::recall(&prepared.boot, &Limits::STANDARD, |_| {});
     match outcome {
-        Ok(outcome) if Ended::of(&outcome) == Some(Ended::Whole) => Some(Ran {
+        Ok(outcome) if Ended::of(&outcome) == Some(Ended::Whole) => Ok(Ran {
             outcome: Ok(outcome),
             life: Life::Remembered,
             times: Times::default(),
@@ -269,16 +278,8 @@ fn recall(prepared: &Prepared<'_>, proof: &Proof, ui: &Ui) -> Option<Ran> {
             }),
             promise: None,
         }),
-        Ok(outcome) => {
-            let end = outcome.end;
-            ui.warn(&format!("{title} is remembered and not whole: {end}"));
-            None
-        }
-        Err(error) => {
-            let why = sentence(&error);
-            ui.warn(&format!("{title} is remembered and cannot be read: {why}"));
-            None
-        }
+        Ok(outcome) => refuse(format!("is not whole: {}", outcome.end)),
+        Err(error) => refuse(format!("cannot be read: {}", sentence(&error))),
     }
 }
 

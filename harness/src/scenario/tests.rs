@@ -51,6 +51,15 @@ fn a_scenario_is_named_after_its_folder_and_file() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_the_text() {
+    let marked = format!("\u{feff}{GOOD}");
+    assert_eq!(
+        parse(&marked).unwrap().summary,
+        parse(GOOD).unwrap().summary
+    );
+}
+
+#[test]
 fn each_mistake_is_reported_where_it_stands() {
     let table = [
         // An unknown key, a wrong type, a missing key, a key given twice, no YAML at all.

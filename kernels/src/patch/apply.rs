@@ -118,7 +118,10 @@ impl Area<'_> {
             Ok(said) => outcome.notes.extend(
                 said.lines()
                     .filter(|line| line.starts_with("Hunk #") && line.contains("offset"))
-                    .map(|line| format!("{}: {line}", patch.name())),
+                    .map(|line| {
+                        let (name, line) = (patch.name(), line.trim_end_matches('.'));
+                        format!("{name}: {line}; look whether that is the place that is meant")
+                    }),
             ),
             Err(said) => {
                 let why = self.mismatch(patch, &touched, outcome, strip)?;

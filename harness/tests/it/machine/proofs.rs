@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use assert_cmd::Command;
+use numalab_kernels::Digest;
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
@@ -295,7 +296,7 @@ fn a_damaged_or_foreign_one_is_not_used() {
         true => [&proofs[1], &proofs[0]],
         false => [&proofs[0], &proofs[1]],
     };
-    let damages: [(&str, &dyn Fn()); 6] = [
+    let damages: [(&str, &dyn Fn()); 7] = [
         ("records.jsonl has", &|| {
             let path = plain.join("records.jsonl");
             let bytes = fs::read(&path).unwrap();
@@ -305,6 +306,14 @@ fn a_damaged_or_foreign_one_is_not_used() {
             let path = plain.join("records.jsonl");
             let text = fs::read_to_string(&path).unwrap();
             fs::write(&path, text.replace("\"nodes\":1", "\"nodes\":2")).unwrap();
+        }),
+        ("is not whole: ", &|| {
+            let [path, list] = ["records.jsonl", "manifest.json"].map(|name| plain.join(name));
+            let digest = || Digest::of_file(&path).unwrap().to_string();
+            let text = fs::read_to_string(&path).unwrap();
+            let before = digest();
+            fs::write(&path, text.replace("\"nodes\":1", "\"nodes\":2")).unwrap();
+            fs::write(&list, manifest(plain).replace(&before, &digest())).unwrap();
         }),
         ("console.log: ", &|| {
             fs::remove_file(plain.join("console.log")).unwrap();
