@@ -53,28 +53,16 @@ impl Stand {
         let (key, title) = (subject.key(), prepared.title);
         let mut found = proofs.find(key, title, ui).await;
         let mut turn = None;
-        if let Found::Proof(proof) = &found
-            && proofs.takes(proof, title, ui)
-        {
-            match recall(&prepared, proof, ui) {
-                Ok(ran) => return Ok(ran),
-                Err(why) => found = Found::Damaged(why),
-            }
+        if let Some(ran) = remembered(&prepared, proofs, &mut found, ui) {
+            return Ok(ran);
         }
         if let Some(taken) = proofs.turn(key, &found, title, ui, cancel).await {
             turn = Some(taken);
             // Another process may have proved it meanwhile.
             found = proofs.find(key, title, ui).await;
-            if let Found::Proof(proof) = &found
-                && proofs.takes(proof, title, ui)
-            {
-                match recall(&prepared, proof, ui) {
-                    Ok(ran) => {
-                        proofs.done(turn);
-                        return Ok(ran);
-                    }
-                    Err(why) => found = Found::Damaged(why),
-                }
+            if let Some(ran) = remembered(&prepared, proofs, &mut found, ui) {
+                proofs.done(turn);
+                return Ok(ran);
             }
         }
         let ran = self.guest(&mut prepared, ui, cancel).await;
@@ -247,25 +235,49 @@ impl Ended {
     }
 }
 
-/// Takes a remembered result into a run's folder. If that cannot be done it is
-/// no proof of anything, which is then said and returned.
-fn recall(prepared: &Prepared<'_>, proof: &Proof, ui: &Ui) -> Result<Ran, String> {
+/// A remembered result, if there is one to be taken. One that is not whole becomes a damaged
+/// one; one that cannot be taken for the host's sake stays, to be held against the run.
+fn remembered(prepared: &Prepared<'_>, proofs: &Proofs, found: &mut Found, ui: &Ui) -> Option<Ran> {
+    let Found::Proof(proof) = found else {
+        return None;
+    };
+    if !proofs.takes(proof, prepared.title, ui) {
+        return None;
+    }
+    match recall(prepared, proof, ui) {
+        Recalled::Ran(ran) => Some(*ran),
+        Recalled::Damaged(why) => {
+            *found = Found::Damaged(why);
+            None
+        }
+        Recalled::Impossible => None,
+    }
+}
+
+/// What became of taking a remembered result. Whatever is no run has been said.
+enum Recalled {
+    Ran(Box<Ran>),
+    /// It is no proof of anything; why.
+    Damaged(String),
+    /// It cannot be copied or read now, which is not its fault.
+    Impossible,
+}
+
+/// Takes a remembered result into a run's folder.
+fn recall(prepared: &Prepared<'_>, proof: &Proof, ui: &Ui) -> Recalled {
     let copied = FILES.into_iter().try_for_each(|name| {
         std::fs::copy(proof.file(name), prepared.folder.file(name)).map(|_| ())
     });
     let title = prepared.title;
-    let refuse = |why: String| {
-        ui.warn(&format!(
-            "the remembered result of {title} is damaged and not used: it {why}"
-        ));
-        Err(why)
-    };
     if let Err(error) = copied {
-        return refuse(format!("cannot be copied: {error}"));
+        ui.warn(&format!(
+            "{title} is remembered and cannot be copied: {error}"
+        ));
+        return Recalled::Impossible;
     }
     let outcome = guest::recall(&prepared.boot, &Limits::STANDARD, |_| {});
     match outcome {
-        Ok(outcome) if Ended::of(&outcome) == Some(Ended::Whole) => Ok(Ran {
+        Ok(outcome) if Ended::of(&outcome) == Some(Ended::Whole) => Recalled::Ran(Box::new(Ran {
             outcome: Ok(outcome),
             life: Life::Remembered,
             times: Times::default(),
@@ -277,9 +289,19 @@ fn recall(prepared: &Prepared<'_>, proof: &Proof, ui: &Ui) -> Result<Ran, String
                 key: proof.key().to_string(),
             }),
             promise: None,
-        }),
-        Ok(outcome) => refuse(format!("is not whole: {}", outcome.end)),
-        Err(error) => refuse(format!("cannot be read: {}", sentence(&error))),
+        })),
+        Ok(outcome) => {
+            let why = format!("it is not whole: {}", outcome.end);
+            ui.warn(&format!(
+                "the remembered result of {title} is damaged and not used: {why}"
+            ));
+            Recalled::Damaged(why)
+        }
+        Err(error) => {
+            let why = sentence(&error);
+            ui.warn(&format!("{title} is remembered and cannot be read: {why}"));
+            Recalled::Impossible
+        }
     }
 }
 
