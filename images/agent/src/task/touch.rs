@@ -103,7 +103,7 @@ impl Sweep<'_> {
                 self.vma = (self.vma + 1) % self.region.count();
             }
         }
-        clock::work(left as u64, PAUSE);
+        clock::work(0, PAUSE);
     }
 }
 
