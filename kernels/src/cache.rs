@@ -144,6 +144,17 @@ pub enum CacheError {
         /// MiB there.
         free: u64,
     },
+    /// A file is where the cache, or a folder above it, should be.
+    #[error(
+        "cannot {action} {path:?}: a file is where a folder should be; remove it, or set \
+         {CACHE_VARIABLE} to another folder"
+    )]
+    NoFolder {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+    },
     /// Anything else.
     #[error("cannot {action} {path:?}")]
     Io {
@@ -200,6 +211,7 @@ impl CacheError {
                     source,
                 }
             }
+            io::ErrorKind::NotADirectory => Self::NoFolder { action, path },
             _ => Self::Io {
                 action,
                 path,

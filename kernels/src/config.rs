@@ -67,6 +67,22 @@ pub enum ConfigError {
         /// The line's text.
         text: String,
     },
+    /// A fragment's line gives an option a value that none has.
+    #[error(
+        "{fragment}:{line}: {option} cannot be {value:?}: an option is y, m, n, a number, or a \
+         text in double quotes, such as {option}=\"text\" (a shell takes quotes away: write \
+         '{option}=\"text\"' there)"
+    )]
+    Value {
+        /// The fragment.
+        fragment: String,
+        /// The line, from 1.
+        line: usize,
+        /// The option.
+        option: String,
+        /// What it is given.
+        value: String,
+    },
     /// Options were not granted.
     #[error(
         "the kernel's configuration is not the one asked for:{}",

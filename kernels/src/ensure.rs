@@ -4,9 +4,10 @@
 
 mod alternative;
 mod foreign;
+mod key;
+mod options;
+mod tree;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -14,8 +15,10 @@ use std::time::{Duration, Instant};
 
 use alternative::Chosen;
 use jiff::Timestamp;
+pub use options::BuildOptions;
+use tree::{hiding_headers, pristine_too};
 
-use crate::build::{Build, BuildError, Built, Profiling, RECIPE, VARIABLES};
+use crate::build::{Build, BuildError, Built, Profiling, VARIABLES};
 use crate::cache::{Cache, CacheError, Part, Wait};
 use crate::config::{Config, Requested};
 use crate::digest::{Digest, Digester};
@@ -24,60 +27,17 @@ use crate::image;
 use crate::jobs;
 use crate::kconfig;
 use crate::objects::{self, Objects};
-use crate::patch;
 use crate::process::Job;
 use crate::profile::{self, Profiled, Subject};
 use crate::progress::{Event, Progress, Stage};
-use crate::source::{Getting, History, Identity, Opened, kernel_version};
+use crate::source::{Getting, Opened, kernel_version};
 use crate::store::{self, Found, Kernel, Manifest, PatchRecord, Provenance, SCHEMA};
 use crate::toolchain::{Toolbox, Toolchain};
-use crate::tree::{Content, SourceTree};
 use crate::wanted::{Origin, Recipe, Wanted, file_name};
 
 /// The oldest kernels that can be built for a guest are of this major version: those
 /// before have no PVH entry of their own (`CONFIG_PVH`, since v5.0).
 const OLDEST: u32 = 5;
-
-/// How kernels are built. None of it decides what they are, but for the compiler.
-#[derive(Debug, Clone)]
-pub struct BuildOptions {
-    /// How many compilers run at once; `None` chooses by CPUs and memory.
-    pub jobs: Option<usize>,
-    /// Whether ccache is used if it is installed.
-    pub ccache: bool,
-    /// The compiler's command, for instance `gcc` or `gcc-13`.
-    pub compiler: String,
-    /// Whether it is built from nothing, without the compiler's cache, though the store
-    /// has it: to hold one against the other.
-    pub fresh: bool,
-    /// Where tools are looked for; `None` is the caller's PATH.
-    pub path: Option<OsString>,
-    /// For one compilation.
-    pub build_deadline: Duration,
-    /// For fetching and unpacking a source.
-    pub fetch_deadline: Duration,
-    /// For one silence of a server that something is fetched from.
-    pub stall_deadline: Duration,
-    /// For waiting while another process has what is needed.
-    pub wait_deadline: Duration,
-}
-
-impl Default for BuildOptions {
-    fn default() -> Self {
-        const MINUTE: Duration = Duration::from_secs(60);
-        Self {
-            jobs: None,
-            ccache: true,
-            compiler: "gcc".to_owned(),
-            fresh: false,
-            path: None,
-            build_deadline: 90 * MINUTE,
-            fetch_deadline: 30 * MINUTE,
-            stall_deadline: Duration::from_secs(30),
-            wait_deadline: 120 * MINUTE,
-        }
-    }
-}
 
 /// Gets a kernel: from the store, or by building it. Blocks, also for minutes;
 /// `cancel` ends it within seconds, with everything that it started.
@@ -156,27 +116,6 @@ impl<'a> Work<'a> {
             tools,
             profiling,
         }
-    }
-
-    fn requested(&self, recipe: &Recipe) -> Result<Requested, KernelError> {
-        Ok(match self.profiling {
-            Some(_) => profile::requested(recipe)?,
-            None => Requested::of(recipe)?,
-        })
-    }
-
-    fn key(
-        &self,
-        source: &Identity,
-        recipe: &Recipe,
-        requested: &Requested,
-        toolchain: &Toolchain,
-    ) -> Digest {
-        let mut digester = key(source, recipe, requested, toolchain);
-        if let Some(subject) = &self.profiling {
-            subject.key(&mut digester);
-        }
-        digester.finish()
     }
 
     fn make(&self, name: &str, recipe: &Recipe) -> Result<Kernel, KernelError> {
@@ -392,70 +331,6 @@ impl<'a> Work<'a> {
         Ok(kernel)
     }
 
-    /// Makes an object tree that was built from another commit fit for this one.
-    fn follow(&self, history: &History, objects: &Objects) -> Result<(), CacheError> {
-        let mut memory = objects.memory();
-        if memory.tree.as_deref() == Some(history.tree()) {
-            return Ok(());
-        }
-        if objects.path().exists() {
-            let added = memory
-                .tree
-                .as_deref()
-                .and_then(|old| history.added_since(old, self.cancel));
-            match added {
-                Some(names) if names.is_empty() => {}
-                Some(names) => {
-                    objects.forget_users_of(&names)?;
-                }
-                None => objects.clear()?,
-            }
-        }
-        memory.tree = Some(history.tree().to_owned());
-        objects.remember(&memory)
-    }
-
-    /// What the base's patches make of the source, where that is to be told from what the
-    /// others do.
-    fn before(&self, tree: &SourceTree) -> Result<BTreeMap<String, Content>, KernelError> {
-        let Some(subject) = self.profiling else {
-            return Ok(BTreeMap::new());
-        };
-        let scratch = tree.scratch().join("before");
-        let tools = &self.tools.path;
-        Ok(patch::work_out(tree, subject.before, &scratch, tools, self.cancel)?.files)
-    }
-
-    fn patch(
-        &self,
-        recipe: &Recipe,
-        tree: &SourceTree,
-    ) -> Result<(BTreeMap<String, Content>, Vec<String>), KernelError> {
-        if !recipe.patches.is_empty() {
-            let names: Vec<String> = recipe.patches.iter().map(|patch| patch.name()).collect();
-            self.progress.event(Event::Stage {
-                stage: Stage::Patch,
-                detail: &names.join(", "),
-            });
-        }
-        let scratch = tree.scratch().join("patch");
-        let (patches, path) = (&recipe.patches, &self.tools.path);
-        let outcome =
-            patch::work_out(tree, patches, &scratch, path, self.cancel).map_err(|mut error| {
-                if let Some(advice) = error.advice() {
-                    // It is no more than advice: without it the error is still true.
-                    advice.fits =
-                        patch::fits(self.cache, tree, patches, path, self.cancel).unwrap_or(None);
-                }
-                error
-            })?;
-        for note in &outcome.notes {
-            self.progress.event(Event::Warning(note));
-        }
-        tree.bring_to(&outcome.files)?;
-        Ok((outcome.files, outcome.notes))
-    }
-
     /// Removes what does not decide how the image runs: symbols, of which `System.map`
     /// has the ones that are looked at.
     fn strip(&self, build: &Build<'_>, built: &Built, image: &Path) -> Result<(), KernelError> {
@@ -528,70 +403,6 @@ impl<'a> Work<'a> {
             }
         }
     }
-}
-
-/// The digest of everything that decides a kernel's bytes.
-fn key(
-    source: &Identity,
-    recipe: &Recipe,
-    requested: &Requested,
-    toolchain: &Toolchain,
-) -> Digester {
-    let mut digester = Digester::new();
-    digester
-        .field("recipe", RECIPE)
-        .field("source", source.digest.to_string())
-        .field("options", requested.identity())
-        .field("compiler", &toolchain.compiler)
-        .field("linker", &toolchain.linker);
-    for (name, value) in VARIABLES {
-        digester.field(name, value);
-    }
-    // What is found in the store is not checked again.
-    let musts = requested.musts();
-    if !musts.is_empty() {
-        digester.field("musts", musts);
-    }
-    for patch in &recipe.patches {
-        let direction = match patch.direction {
-            crate::wanted::Direction::Apply => "apply",
-            crate::wanted::Direction::Revert => "revert",
-        };
-        digester.field(direction, patch.digest().to_string());
-    }
-    digester
-}
-
-/// `files`, and of those that only `others` have, what the source has.
-fn pristine_too(
-    tree: &SourceTree,
-    mut files: BTreeMap<String, Content>,
-    others: &BTreeMap<String, Content>,
-) -> Result<BTreeMap<String, Content>, CacheError> {
-    for name in others.keys() {
-        if !files.contains_key(name) {
-            files.insert(name.clone(), tree.pristine(name)?);
-        }
-    }
-    Ok(files)
-}
-
-/// Headers that the patches add or remove, and of whose name there are others: those
-/// compiled before may have included another one, which `make` cannot know.
-fn hiding_headers(
-    tree: &SourceTree,
-    files: &BTreeMap<String, Content>,
-) -> Result<Vec<String>, CacheError> {
-    let mut names = Vec::new();
-    for (name, content) in files {
-        if !name.ends_with(".h") || tree.pristine(name)?.is_some() == content.is_some() {
-            continue;
-        }
-        if tree.has_other_named(name)? {
-            names.push(name.clone());
-        }
-    }
-    Ok(names)
 }
 
 fn plain(name: &str) -> String {

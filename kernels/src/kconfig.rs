@@ -26,6 +26,8 @@ pub(crate) struct Symbol {
     prompts: Vec<String>,
     /// Its ranges, each maybe with a condition.
     ranges: Vec<String>,
+    /// All options of the choice that it is one of.
+    choice: Vec<String>,
 }
 
 /// Folders that have no Kconfig files of an x86 kernel.
@@ -123,6 +125,13 @@ impl Symbol {
         if self.prompts.is_empty() {
             free.push_str("; it has no prompt: only other options can select it");
         }
+        let option = |name: &str| config.value(&format!("CONFIG_{name}")) == Some("y");
+        if let Some(taken) = self.choice.iter().find(|name| option(name)) {
+            free.push_str(&format!(
+                "; it is one of a choice, of which CONFIG_{taken} was taken: what is wanted \
+                 besides has to be set to n"
+            ));
+        }
         match needs.as_slice() {
             [] => format!(" (it has no dependencies{free})"),
             needs => format!(
@@ -212,7 +221,9 @@ fn read(
 ) -> Result<(), CacheError> {
     let mut current: Option<String> = None;
     let mut block_attributes = false;
-    let mut in_help = false;
+    // How far the help text is indented, once it has begun.
+    let mut help: Option<Option<usize>> = None;
+    let mut choice: Option<Vec<String>> = None;
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let mut line = line.to_owned();
@@ -220,19 +231,25 @@ fn read(
             line.pop();
             line.push_str(lines.next().unwrap_or_default().trim_start());
         }
-        let indented = line.starts_with([' ', '\t']);
         let (word, rest) = match line.trim().split_once([' ', '\t']) {
             Some((word, rest)) => (word, rest.trim()),
             None => (line.trim(), ""),
         };
-        if in_help && (indented || word.is_empty()) {
-            continue;
+        if let Some(begun) = help {
+            let indent = indent(&line);
+            if word.is_empty() || indent >= begun.unwrap_or(1) {
+                help = Some(begun.or((!word.is_empty()).then_some(indent)));
+                continue;
+            }
+            help = None;
         }
-        in_help = false;
         match word {
             "config" | "menuconfig" => {
                 block_attributes = false;
                 current = wanted.get(rest).map(|name| (*name).to_owned());
+                choice
+                    .iter_mut()
+                    .for_each(|names| names.push(rest.to_owned()));
                 if let Some(name) = &current {
                     let symbol = symbols.entry(name.clone()).or_default();
                     symbol.depends.extend(around.iter().flatten().cloned());
@@ -244,11 +261,24 @@ fn read(
                 around.push(vec![rest.to_owned()]);
             }
             "menu" | "choice" => {
+                if word == "choice" {
+                    choice = Some(Vec::new());
+                }
                 current = None;
                 block_attributes = true;
                 around.push(Vec::new());
             }
             "endif" | "endmenu" | "endchoice" => {
+                if word == "endchoice" {
+                    let names = choice.take().unwrap_or_default();
+                    for name in names.iter().filter(|name| wanted.contains(name.as_str())) {
+                        symbols
+                            .entry(name.clone())
+                            .or_default()
+                            .choice
+                            .clone_from(&names);
+                    }
+                }
                 current = None;
                 block_attributes = false;
                 around.pop();
@@ -268,7 +298,7 @@ fn read(
                     symbol.ranges.push(rest.to_owned());
                 }
             }
-            "help" | "---help---" => in_help = true,
+            "help" | "---help---" => help = Some(None),
             "depends" => {
                 let need = rest.strip_prefix("on").unwrap_or(rest).trim().to_owned();
                 if let Some(name) = &current {
@@ -296,6 +326,16 @@ fn read(
     Ok(())
 }
 
+/// How far a line is indented; a tab goes on to the next multiple of eight.
+fn indent(line: &str) -> usize {
+    line.chars()
+        .take_while(|letter| matches!(letter, ' ' | '\t'))
+        .fold(0, |column, letter| match letter {
+            '\t' => (column / 8 + 1) * 8,
+            _ => column + 1,
+        })
+}
+
 /// Reads a text as a Kconfig file that includes itself.
 #[cfg(test)]
 pub(crate) fn fuzzing(text: &str) {
@@ -310,6 +350,21 @@ pub(crate) fn fuzzing(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_choice_is_told_though_its_options_are_indented_like_its_help() {
+        let text = "choice\n\tprompt \"Frequency\"\n\thelp\n\t Words\n\n\t\tconfig no\n\n\
+                    \tconfig HZ_250\n\t\tbool \"250\"\n\thelp\n\t Words\n\n\
+                    \tconfig HZ_1000\n\t\tbool \"1000\"\n\t\tdepends on MMU\nendchoice\n\
+                    config HZ\n\tint\n";
+        assert_eq!(
+            explain(text, "HZ_1000", "CONFIG_HZ_250=y\nCONFIG_MMU=y\n"),
+            " (its dependencies: MMU; here MMU=y; it is one of a choice, of which CONFIG_HZ_250 \
+             was taken: what is wanted besides has to be set to n)"
+        );
+        assert!(!explain(text, "HZ_1000", "CONFIG_MMU=y\n").contains("choice"));
+        assert!(!explain(text, "HZ", "CONFIG_HZ_250=y\n").contains("choice"));
+    }
 
     fn explain(text: &str, name: &str, config: &str) -> String {
         let mut symbols = BTreeMap::new();

@@ -296,7 +296,11 @@ fn unbuilt(error: LabError) -> Result<(String, Class), LabError> {
         ),
         // A fragment that is wrong is so for every commit.
         KernelError::Config(error) => {
-            class == Class::Input && !matches!(error, ConfigError::Syntax { .. })
+            class == Class::Input
+                && !matches!(
+                    error,
+                    ConfigError::Syntax { .. } | ConfigError::Value { .. }
+                )
         }
         KernelError::Source(error) => matches!(error, SourceError::NoKernel { .. }),
         _ => false,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Config, ConfigError};
-use crate::definition::is_option;
+use crate::definition::{is_option, is_value};
 use crate::wanted::{Fragment, Recipe};
 
 /// Begins a comment of a fragment: the option in the next line need not exist in every
@@ -88,6 +88,14 @@ impl Requested {
                         fragment: fragment.name.clone(),
                         line,
                         text: text.chars().take(200).collect(),
+                    });
+                }
+                if !is_value(value) {
+                    return Err(ConfigError::Value {
+                        fragment: fragment.name.clone(),
+                        line,
+                        option: option.to_owned(),
+                        value: value.chars().take(200).collect(),
                     });
                 }
                 let asked = Asked {
@@ -199,6 +207,29 @@ mod tests {
                 error.to_string().starts_with(&format!("guest:{line}: ")),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn a_value_that_no_option_has_is_told_before_anything_is_configured() {
+        for value in [
+            "y",
+            "m",
+            "n",
+            "64",
+            "-1",
+            "0x1f",
+            "ffff",
+            "\"\"",
+            "\"a b=c\"",
+        ] {
+            let read = Requested::read(&[fragment("a", &format!("CONFIG_A={value}\n"))]);
+            assert!(read.is_ok(), "{value}");
+        }
+        for value in ["q", "yes", "Y", "\"", "text", "0x", "1 2", "y # comment"] {
+            let error = Requested::read(&[fragment("a", &format!("\nCONFIG_A={value}\n"))]);
+            let said = error.unwrap_err().to_string();
+            assert!(said.starts_with("a:2: CONFIG_A cannot be "), "{said}");
         }
     }
 

@@ -1,0 +1,162 @@
+//! What a definition stands for: its base, its patches and its fragments, put together.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Catalog, WordError};
+use crate::definition::{Definition, DefinitionError, Start};
+use crate::error::KernelError;
+use crate::source::repository::Repository;
+use crate::spelling;
+use crate::wanted::{Direction, Fragment, Origin, Patch, Recipe, Source, Wanted};
+
+impl Catalog {
+    /// What a definition stands for, its base included.
+    pub fn wanted(&self, definition: &Definition) -> Result<Wanted, KernelError> {
+        let mut trail = vec![definition];
+        let source = loop {
+            let last = trail[trail.len() - 1];
+            match &last.start {
+                Start::Source(source) => break source.clone(),
+                Start::Base(name) => {
+                    let Some(base) = self.definitions.get(name) else {
+                        let names = || self.definitions.keys().map(String::as_str);
+                        let hint = spelling::nearest(name, names())
+                            .map(|name| format!("; did you mean {name:?}?"))
+                            .unwrap_or_default();
+                        let known = names().collect::<Vec<_>>().join(", ");
+                        return Err(last
+                            .fault(name, format!("the base {name:?} is none of {known}{hint}"))
+                            .into());
+                    };
+                    if trail.iter().any(|known| known.path == base.path) {
+                        return Err(last
+                            .fault(name, format!("the base {name:?} leads back to this kernel"))
+                            .into());
+                    }
+                    trail.push(base);
+                }
+            }
+        };
+        let first = trail[trail.len() - 1];
+        let source = match source {
+            Source::Directory(path) => {
+                let path = beside(first, &path);
+                Source::Directory(path.canonicalize().map_err(|error| {
+                    let shown = path.display();
+                    first.fault("directory", format!("the directory {shown}: {error}"))
+                })?)
+            }
+            Source::Git {
+                repository,
+                revision,
+            } => {
+                let found = Repository::open(&beside(first, &repository))
+                    .and_then(|found| Ok((found.commit(&revision)?, found)));
+                let (commit, found) =
+                    found.map_err(|error| first.fault("git", error.to_string()))?;
+                Source::Git {
+                    repository: found.path().to_owned(),
+                    revision: commit.id,
+                }
+            }
+            Source::Tarball(path) => {
+                let path = beside(first, &path);
+                Source::Tarball(path.canonicalize().map_err(|error| {
+                    let shown = path.display();
+                    first.fault("tarball", format!("the tarball {shown}: {error}"))
+                })?)
+            }
+            source => source,
+        };
+        let mut recipe = Recipe {
+            source,
+            alternative: first.alternative.clone().map(Box::new),
+            patches: Vec::new(),
+            config: None,
+            fragments: Vec::new(),
+            own: Vec::new(),
+        };
+        let mut expected = BTreeMap::new();
+        for definition in trail.into_iter().rev() {
+            for (names, direction) in [
+                (&definition.revert, Direction::Revert),
+                (&definition.apply, Direction::Apply),
+            ] {
+                for name in names {
+                    let path = self.find(definition, name, "patches", "")?;
+                    recipe.patches.push(read_patch(path, direction)?);
+                }
+            }
+            for name in &definition.config {
+                let path = self.find(definition, name, "fragments", ".config")?;
+                recipe.fragments.push(Fragment {
+                    name: name.clone(),
+                    text: read_text(definition, name, &path)?,
+                });
+            }
+            if !definition.set.is_empty() {
+                recipe.fragments.push(Fragment {
+                    name: format!("{} (set)", definition.name),
+                    text: definition
+                        .set
+                        .iter()
+                        .map(|(option, value)| match value.as_str() {
+                            "n" => format!("# {option} is not set\n"),
+                            value => format!("{option}={value}\n"),
+                        })
+                        .collect(),
+                });
+            }
+            expected.extend(definition.expected.clone());
+        }
+        Ok(Wanted {
+            name: definition.name.clone(),
+            word: definition.name.clone(),
+            origin: Origin::Recipe(recipe),
+            expected,
+            notes: Vec::new(),
+        })
+    }
+
+    /// A file that a definition names: beside it, or in the catalog's folder of such.
+    fn find(
+        &self,
+        definition: &Definition,
+        name: &str,
+        folder: &str,
+        suffix: &str,
+    ) -> Result<PathBuf, DefinitionError> {
+        let own = beside(definition, Path::new(name));
+        let shipped = self.folder.join(folder).join(format!("{name}{suffix}"));
+        if let Some(path) = [&own, &shipped].into_iter().find(|path| path.is_file()) {
+            return Ok(path.clone());
+        }
+        Err(definition.fault(
+            name,
+            format!(
+                "{name:?} is not there: looked for {} and {}",
+                own.display(),
+                shipped.display()
+            ),
+        ))
+    }
+}
+
+fn beside(definition: &Definition, path: &Path) -> PathBuf {
+    definition.path.parent().unwrap_or(Path::new("")).join(path)
+}
+
+fn read_patch(path: PathBuf, direction: Direction) -> Result<Patch, WordError> {
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Patch::new(path, bytes, direction)),
+        Err(source) => Err(WordError::Read { path, source }),
+    }
+}
+
+fn read_text(definition: &Definition, name: &str, path: &Path) -> Result<String, DefinitionError> {
+    fs::read_to_string(path).map_err(|error| {
+        definition.fault(name, format!("{} cannot be read: {error}", path.display()))
+    })
+}
