@@ -141,9 +141,9 @@ pub fn main() -> ExitCode {
 fn print(text: &str) -> Result<u8, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Environment(crate::lab::report(error)))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Environment(
+            LabError::file("write", "the standard output".into())(error).into(),
+        )),
         _ => Ok(GOOD),
     }
 }

@@ -8,6 +8,8 @@
 //! only the patched kernel prints it. What both print is neither's fault: where such a
 //! message leaves the counters as they are, they are compared.
 
+mod guards;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Sign};
 use crate::verdict::{Judgement, Verdict, taints};
+pub use guards::lost as lost_guards;
 
 /// What a patch does to a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -167,6 +167,24 @@ pub fn afforded<'a>(
     Ok((chosen, choice.left_out))
 }
 
+/// That a scenario cannot speak of the patched kernel, which breaks guards that the base
+/// keeps: a patch that switches scanning off does so to all that wait for a scan.
+fn without_guards(
+    scenario: &str,
+    base: &[compare::Seen<'_>],
+    patched: &[compare::Seen<'_>],
+) -> Option<String> {
+    let lost = compare::lost_guards(base, patched);
+    let guards = lost.join("; ");
+    (!lost.is_empty()).then(|| {
+        format!(
+            "{scenario} says nothing of the patched kernel: in all of its runs, and in none of \
+             the base's, a guard is broken: {guards}. The patch may have taken away what the \
+             scenario needs: if that is its purpose, write a scenario that expects it"
+        )
+    })
+}
+
 /// That the scenario does not apply to one of these kernels.
 fn excluded(scenario: &Scenario, kernels: &[&KernelId]) -> Option<DoesNotApply> {
     let mut kernels = kernels.iter();
@@ -260,11 +278,15 @@ impl Results {
             let (base, patched) = (runs(base, scenario), runs(patched, scenario));
             let [before, after] =
                 [&base, &patched].map(|runs| runs.iter().map(RunReport::seen).collect::<Vec<_>>());
-            let because = self.excluded.get(&scenario.name).cloned();
-            let (word, faults) = match &because {
+            let excluded = self.excluded.get(&scenario.name).cloned();
+            let (word, faults) = match &excluded {
                 Some(_) => (Word::DoesNotApply, compare::Difference::default()),
                 None => compare::compare(&before, &after),
             };
+            let because = excluded.or_else(|| match word {
+                Word::Unclear => without_guards(&scenario.name, &before, &after),
+                _ => None,
+            });
             Compared {
                 scenario: scenario.name.clone(),
                 word,

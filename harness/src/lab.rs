@@ -74,6 +74,9 @@ pub enum LabError {
         /// Why not.
         #[source]
         source: std::io::Error,
+        /// What to do about it, where that is known.
+        #[help]
+        help: Option<&'static str>,
     },
     /// A path is not UTF-8, which QEMU's options and JSON need.
     #[error("the path {path:?} is not UTF-8")]
@@ -141,8 +144,29 @@ impl LabError {
         move |source| LabError::File {
             action,
             path,
+            help: next_step(&source),
             source,
         }
+    }
+}
+
+/// What a person can do about a file that cannot be used.
+fn next_step(error: &std::io::Error) -> Option<&'static str> {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(
+            "the disk is full, or a quota is reached: `numalab cache` lists and prunes kernels; \
+             NUMALAB_RUNS and NUMALAB_CACHE choose folders elsewhere",
+        ),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Some(
+            "it is not writable, or not readable, for this user: NUMALAB_RUNS chooses another \
+             folder for runs, NUMALAB_CACHE for kernels",
+        ),
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => Some(
+            "a file is where a folder should be: remove it, or choose another folder \
+             (NUMALAB_RUNS for runs, NUMALAB_CACHE for kernels)",
+        ),
+        _ => None,
     }
 }
 
@@ -328,6 +352,7 @@ impl Lab {
             digest: kernel.image_digest.to_string(),
             path: utf8(&kernel.image)?,
             stored: kernel.manifest.at.to_string(),
+            moved: provenance.map_or_else(Vec::new, |built| built.moved.clone()),
             initramfs,
             plan_in: if kernel.manifest.reads_fw_cfg {
                 PlanIn::FwCfg

@@ -74,17 +74,12 @@ impl Proofs {
         }
     }
 
-    /// Looks a result up, and through all its files. What is damaged is told.
-    pub(crate) async fn find(&self, key: Digest, title: &str, ui: &Ui) -> Found {
+    /// Looks a result up, and through all its files. It is for the caller to tell that one is
+    /// damaged.
+    pub(crate) async fn find(&self, key: Digest, ui: &Ui) -> Found {
         let cache = self.cache.clone();
         let found = blocking(move || entry::find(&cache, key)).await;
         match found {
-            Ok(Found::Damaged(why)) => {
-                ui.warn(&format!(
-                    "the remembered result of {title} is damaged and not used: {why}"
-                ));
-                Found::Damaged(why)
-            }
             Ok(found) => found,
             Err(error) => {
                 self.give_up(&error, ui);

@@ -39,6 +39,15 @@ pub enum ReplayError {
         #[source]
         source: std::io::Error,
     },
+    /// The folder of a command that made several runs.
+    #[error("{folder} is the folder of several runs: name one of them")]
+    #[diagnostic(help("{}", listed(runs)))]
+    Several {
+        /// The folder.
+        folder: Utf8PathBuf,
+        /// The folders of the runs.
+        runs: Vec<String>,
+    },
     /// The inputs are those of another version.
     #[error("{folder}/inputs.json cannot be understood; it may be of another version of numalab")]
     Inputs {
@@ -77,6 +86,47 @@ pub enum ReplayError {
     },
 }
 
+/// The runs' folders that the report in a folder names: those of a whole command, a
+/// comparison, a check or a bisection.
+fn runs_of(folder: &Utf8Path) -> Vec<String> {
+    fn gather(value: &serde_json::Value, into: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                let of_a_run = fields.contains_key("judgement");
+                if let Some(folder) = fields.get("folder").filter(|_| of_a_run) {
+                    into.extend(folder.as_str().map(str::to_owned));
+                }
+                fields.values().for_each(|value| gather(value, into));
+            }
+            serde_json::Value::Array(values) => {
+                values.iter().for_each(|value| gather(value, into));
+            }
+            _ => {}
+        }
+    }
+    let text = std::fs::read(folder.join("report.json")).unwrap_or_default();
+    let mut runs = Vec::new();
+    if let Ok(report) = serde_json::from_slice(&text) {
+        gather(&report, &mut runs);
+    }
+    runs
+}
+
+/// How many runs are listed.
+const LISTED: usize = 12;
+
+fn listed(runs: &[String]) -> String {
+    let mut text = String::from("its runs:");
+    for run in runs.iter().take(LISTED) {
+        text.push_str("\n  ");
+        text.push_str(run);
+    }
+    match runs.len().checked_sub(LISTED) {
+        Some(more @ 1..) => format!("{text}\n  and {more} more, in its report.json"),
+        _ => text,
+    }
+}
+
 /// What a replay gave.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -104,6 +154,10 @@ impl Kept {
     /// It is none, a live one, or its kernel is gone.
     pub fn read(folder: &Utf8Path) -> Result<Kept, ReplayError> {
         let folder = folder.to_owned();
+        let runs = runs_of(&folder);
+        if !folder.join("inputs.json").exists() && !runs.is_empty() {
+            return Err(ReplayError::Several { folder, runs });
+        }
         let read = |file: &'static str| {
             std::fs::read(folder.join(file)).map_err(|source| ReplayError::File {
                 folder: folder.clone(),
@@ -285,6 +339,26 @@ fn around_difference(texts: [&str; 2]) -> [String; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_of_several_runs_names_them() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(scratch.path()).unwrap();
+        let run = |name: String| serde_json::json!({ "judgement": {}, "folder": name });
+        let runs: Vec<_> = (1..=14).map(|seed| run(format!("run-{seed}"))).collect();
+        let report = serde_json::json!({ "scenarios": [{ "base": runs, "patched": [] }] });
+        std::fs::write(folder.join("report.json"), report.to_string()).unwrap();
+        let error = Kept::read(folder).unwrap_err();
+        assert!(matches!(&error, ReplayError::Several { runs, .. } if runs.len() == 14));
+        let help = error.help().unwrap().to_string();
+        assert!(help.starts_with("its runs:\n  run-1\n  run-2\n"), "{help}");
+        assert!(
+            help.ends_with("run-12\n  and 2 more, in its report.json"),
+            "{help}"
+        );
+        std::fs::write(folder.join("report.json"), "{}").unwrap();
+        assert!(matches!(Kept::read(folder), Err(ReplayError::File { .. })));
+    }
 
     #[test]
     fn the_first_difference_is_found() {

@@ -166,6 +166,9 @@ pub struct KernelId {
     pub path: Utf8PathBuf,
     /// When it came into the store.
     pub stored: String,
+    /// Hunks of its patches that were put elsewhere than they say, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<String>,
     /// The guest image with the modules that it needs, where it needs any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initramfs: Option<GuestImage>,
@@ -306,7 +309,7 @@ pub struct Compared {
     pub scenario: String,
     /// The word.
     pub word: Word,
-    /// Why it was not run, if it was not.
+    /// Why it was not run, if it was not; or which guards are lost, if it is unclear for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
     /// The base's runs, one for each seed.

@@ -173,7 +173,7 @@ pub(super) fn steps(
                         .min()
                         .unwrap_or(Word::Unclear),
                 };
-                (StepState::Built(built.id().clone()), word)
+                (StepState::Built(Box::new(built.id().clone())), word)
             }
         };
         steps.push(Step {

@@ -105,7 +105,7 @@ pub struct Step {
 #[serde(rename_all = "kebab-case")]
 pub enum StepState {
     /// It builds.
-    Built(KernelId),
+    Built(Box<KernelId>),
     /// The compiler refuses it; its words.
     NotBuilt(String),
     /// Without the patches that are left out it cannot be applied; why.

@@ -23,13 +23,10 @@ pub(super) async fn watch(
     let lab = Lab::open()?;
     let scenarios = lab.project.scenarios(&args.scenarios)?;
     let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
-    let tree = args.tree.canonicalize_utf8().map_err(|source| {
-        Failure::Input(lab::report(LabError::File {
-            action: "find",
-            path: args.tree.clone(),
-            source,
-        }))
-    })?;
+    let tree = args
+        .tree
+        .canonicalize_utf8()
+        .map_err(|source| Failure::Input(LabError::file("find", &args.tree)(source).into()))?;
     let wanted = lab.wanted(tree.as_str())?;
     let watching = Watching::begin(tree.as_std_path())
         .map_err(|error| Failure::Environment(lab::report(error)))?;

@@ -216,6 +216,10 @@ pub(crate) fn comparison_without_repeat(report: &ComparisonReport) -> String {
         None => report.patched_name.clone(),
     };
     let _ = writeln!(text, "{} -> {patched}", report.base.shown());
+    let kernels = [Some(&report.base), report.patched.as_ref()];
+    for moved in kernels.into_iter().flatten().flat_map(|id| &id.moved) {
+        let _ = writeln!(text, "{}", escape(moved.as_bytes()));
+    }
     if let Some(overall) = &report.overall {
         let _ = writeln!(
             text,

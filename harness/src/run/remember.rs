@@ -51,7 +51,7 @@ impl Stand {
         let platform = prepared.boot.platform;
         let subject = self.subject(prepared.request, platform, &prepared.pages);
         let (key, title) = (subject.key(), prepared.title);
-        let mut found = proofs.find(key, title, ui).await;
+        let mut found = proofs.find(key, ui).await;
         let mut turn = None;
         if let Some(ran) = remembered(&prepared, proofs, &mut found, ui) {
             return Ok(ran);
@@ -59,11 +59,16 @@ impl Stand {
         if let Some(taken) = proofs.turn(key, &found, title, ui, cancel).await {
             turn = Some(taken);
             // Another process may have proved it meanwhile.
-            found = proofs.find(key, title, ui).await;
+            found = proofs.find(key, ui).await;
             if let Some(ran) = remembered(&prepared, proofs, &mut found, ui) {
                 proofs.done(turn);
                 return Ok(ran);
             }
+        }
+        if let Found::Damaged(why) = &found {
+            ui.warn(&format!(
+                "the remembered result of {title} is damaged and not used: {why}"
+            ));
         }
         let ran = self.guest(&mut prepared, ui, cancel).await;
         let ran = match ran {
@@ -254,12 +259,12 @@ fn remembered(prepared: &Prepared<'_>, proofs: &Proofs, found: &mut Found, ui: &
     }
 }
 
-/// What became of taking a remembered result. Whatever is no run has been said.
+/// What became of taking a remembered result.
 enum Recalled {
     Ran(Box<Ran>),
     /// It is no proof of anything; why.
     Damaged(String),
-    /// It cannot be copied or read now, which is not its fault.
+    /// It cannot be copied or read now, which is not its fault, and has been said.
     Impossible,
 }
 
@@ -290,13 +295,7 @@ fn recall(prepared: &Prepared<'_>, proof: &Proof, ui: &Ui) -> Recalled {
             }),
             promise: None,
         })),
-        Ok(outcome) => {
-            let why = format!("it is not whole: {}", outcome.end);
-            ui.warn(&format!(
-                "the remembered result of {title} is damaged and not used: {why}"
-            ));
-            Recalled::Damaged(why)
-        }
+        Ok(outcome) => Recalled::Damaged(format!("it is not whole: {}", outcome.end)),
         Err(error) => {
             let why = sentence(&error);
             ui.warn(&format!("{title} is remembered and cannot be read: {why}"));

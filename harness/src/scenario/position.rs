@@ -26,18 +26,25 @@ pub(crate) struct Index {
     pub(crate) doubled: Vec<(String, Place)>,
 }
 
+/// Levels of nesting that are indexed: those that the deserializer follows
+/// (`serde_yaml`'s recursion limit). The path of a value is as long as its nesting is deep.
+const DEEPEST: usize = 128;
+
 enum Level {
     Sequence { path: String, next: usize },
     Mapping { path: String, key: Option<String> },
 }
 
 impl Index {
-    /// Indexes a text. One that is no YAML gives the places up to the error; the
-    /// deserializer reports that error.
+    /// Indexes a text. One that is no YAML, or that is nested too deep, gives the places up
+    /// to the error; the deserializer reports that error.
     pub(crate) fn new(text: &str) -> Index {
         let mut index = Index::default();
         let mut levels: Vec<Level> = Vec::new();
         for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
+            if levels.len() > DEEPEST {
+                break;
+            }
             match event {
                 Event::MappingStart(..) => {
                     let path = index.enter(&mut levels, span, 1);
@@ -134,6 +141,12 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "a: 1\nb:\n  - { c: two, d: 3 }\n  - plain\nb2: {}\n";
+
+    #[test]
+    fn a_text_of_brackets_has_no_path_of_brackets() {
+        let index = Index::new(&"[".repeat(60_000));
+        assert!(index.places.len() <= DEEPEST + 1, "{}", index.places.len());
+    }
 
     #[test]
     fn a_path_has_the_place_of_its_value() {

@@ -16,6 +16,9 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is longer than an hour"))
 }
 
+/// The largest size: more than any guest has.
+const LARGEST: u64 = 1 << 40;
+
 /// Parses a size such as `4MiB` into bytes; a multiple of the page size.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -25,9 +28,16 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     } else {
         None
     };
-    size.map(|size| size.as_u64())
-        .filter(|bytes| bytes % 4096 == 0 && *bytes <= 1 << 40)
-        .ok_or_else(|| format!("{text:?} is no size in whole pages of 4KiB, such as 16KiB or 4MiB"))
+    let bytes = size
+        .map(|size| size.as_u64())
+        .filter(|bytes| bytes % 4096 == 0)
+        .ok_or_else(|| {
+            format!("{text:?} is no size in whole pages of 4KiB, such as 16KiB or 4MiB")
+        })?;
+    if bytes > LARGEST {
+        return Err(format!("{text:?} is more than 1024GiB, the largest size"));
+    }
+    Ok(bytes)
 }
 
 /// Parses a size such as `256MiB` into MiB.
@@ -55,6 +65,11 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_pages_in_binary_units() {
+        for large in ["1025GiB", "99999999GiB"] {
+            let why = bytes(large).unwrap_err();
+            assert!(why.contains("is more than 1024GiB"), "{why}");
+        }
+        assert_eq!(bytes("1024GiB"), Ok(1 << 40));
         assert_eq!(bytes("4MiB"), Ok(4 << 20));
         assert_eq!(bytes("16KiB"), Ok(16 << 10));
         assert_eq!(mebibytes("0MiB"), Ok(0));

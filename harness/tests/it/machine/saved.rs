@@ -336,6 +336,7 @@ async fn a_saved_guest_that_qemu_does_not_load_is_replaced_by_a_cold_one() {
         stored: String::new(),
         initramfs: None,
         plan_in: PlanIn::FwCfg,
+        moved: Vec::new(),
         always_cold: false,
     };
     let text = "summary: mine\nmachine: { nodes: 1 }\ntasks: { t: { cpus: \"0\" } }\n\
