@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::lab::Lab;
 use crate::machine::host;
+use crate::machine::precedence::{self, Precedence};
 use crate::machine::qemu::Qemu;
 
 /// One thing that was looked at.
@@ -110,23 +111,30 @@ fn memory() -> Finding {
     }
 }
 
-// See `Process::wakes_first`.
 fn priority() -> Finding {
-    use rustix::process::{Resource, getrlimit};
-    use rustix::thread::{CapabilitySet, capabilities};
     let name = "QEMU's priority";
-    let capable =
-        capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_NICE));
-    // `None` is no limit.
-    let limited = getrlimit(Resource::Rtprio).current == Some(0);
-    if capable || !limited {
-        let found = "real-time, so that a busy host does not disturb exact guests";
-        return finding(name, State::Good, found.into());
+    let allow = "CAP_SYS_NICE or `ulimit -r 1` (RLIMIT_RTPRIO) allows it";
+    match precedence::of_host() {
+        Precedence::RealTime => {
+            let found = "real-time, so that a busy host does not disturb exact guests";
+            finding(name, State::Good, found.into())
+        }
+        Precedence::ShortSlice => {
+            let found = format!(
+                "a short slice of time, so that a busy host hardly disturbs exact guests; a \
+                 real-time priority would be better: {allow}"
+            );
+            finding(name, State::Good, found)
+        }
+        Precedence::None => {
+            let found = format!(
+                "a real-time one is refused, and a short slice of time, which Linux 6.12 gives \
+                 anybody, as well: on a busy host an exact run may, rarely, differ from another, \
+                 which numalab tells and judges `inconclusive`; {allow}"
+            );
+            finding(name, State::Note, found)
+        }
     }
-    let found = "a real-time one is refused: on a busy host an exact run may, rarely, differ from \
-                 another, which numalab tells and judges `inconclusive`; CAP_SYS_NICE or \
-                 `ulimit -r 1` (RLIMIT_RTPRIO) allows it";
-    finding(name, State::Note, found.into())
 }
 
 // Whether KVM works is only known after a boot; live mode probes it when it is asked for.

@@ -17,6 +17,8 @@ pub mod host;
 
 pub mod process;
 
+pub mod precedence;
+
 pub mod qmp;
 
 pub mod trouble;

@@ -20,6 +20,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::precedence::{self, Precedence};
+
 /// The most bytes of stderr that are kept.
 const STDERR_LIMIT: usize = 64 * 1024;
 
@@ -137,27 +139,13 @@ impl Process {
         cpu_time(&fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?)
     }
 
-    /// Lets its first thread run as soon as it wakes, before all usual work of the host. A
-    /// real-time policy, which threads that it starts do not inherit. Returns whether the
-    /// host allows that: it takes `CAP_SYS_NICE` or a limit `RLIMIT_RTPRIO`.
-    ///
-    /// Exact mode needs it on a busy host. While the vCPUs' thread works, QEMU's first thread
-    /// wakes at each deadline, looks whether all CPUs are idle, and if so moves the guest's
-    /// clock on to the next deadline (`icount_start_warp_timer`). A CPU is marked idle
-    /// (`do_hlt`) a moment before the instructions that it has executed are counted
-    /// (`icount_process_data`). A first thread that comes late, by about a fifth of a
-    /// millisecond, can meet that moment, and moves the clock too far.
-    pub fn wakes_first(&self) -> bool {
+    /// Lets its first thread run as soon as it wakes, as far as the host allows.
+    pub fn wakes_first(&self) -> Precedence {
         // While the child is not reaped, its number belongs to nobody else.
-        let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) else {
-            return false;
-        };
-        let lowest = libc::sched_param { sched_priority: 1 };
-        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-        #[expect(unsafe_code, reason = "sched_setscheduler(2) has no safe wrapper")]
-        // SAFETY: the parameter outlives the call, which reads nothing else.
-        let result = unsafe { libc::sched_setscheduler(pid, policy, &raw const lowest) };
-        result == 0
+        match self.child.id() {
+            Some(pid) => precedence::give(pid),
+            None => Precedence::None,
+        }
     }
 
     /// Waits until it ends by itself. May be dropped and called again.
@@ -350,7 +338,8 @@ mod tests {
         socket.write_all(b"go\n").await.unwrap();
         let mut policies = [0; 3];
         socket.read_exact(&mut policies).await.unwrap();
-        let wanted = if allowed { b"1 0" } else { b"0 0" };
+        let is_real_time = allowed == Precedence::RealTime;
+        let wanted = if is_real_time { b"1 0" } else { b"0 0" };
         assert_eq!(&policies, wanted, "SCHED_FIFO is 1, SCHED_OTHER 0");
         process.end().await.unwrap();
     }
