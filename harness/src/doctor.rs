@@ -121,10 +121,11 @@ fn priority() -> Finding {
         }
         Precedence::ShortSlice => {
             let found = format!(
-                "a short slice of time, so that a busy host hardly disturbs exact guests; a \
-                 real-time priority would be better: {allow}"
+                "a short slice of time: on a busy host an exact run may, rarely, differ from \
+                 another, which numalab tells and judges `inconclusive`, and less rarely than with \
+                 a real-time priority: {allow}"
             );
-            finding(name, State::Good, found)
+            finding(name, State::Note, found)
         }
         Precedence::None => {
             let found = format!(

@@ -208,10 +208,15 @@ pub(super) struct Platform {
     /// use one cache share the processors and the memory.
     #[arg(long, short, value_parser = jobs)]
     pub(super) jobs: Option<usize>,
+}
+
+/// How long guests may take, for commands that choose among scenarios.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Budget {
     /// Runs only the scenarios that tell most within so many seconds, by how long they took
     /// before; building is not counted. What is left out is named, and not judged.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) budget: Option<u64>,
+    #[arg(long = "budget", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) seconds: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -282,6 +287,8 @@ pub(super) struct RunArgs {
     pub(super) configuring: Configuring,
     #[command(flatten)]
     pub(super) platform: Platform,
+    #[command(flatten)]
+    pub(super) budget: Budget,
 }
 
 #[derive(Debug, clap::Args)]
@@ -299,6 +306,8 @@ pub(super) struct CompareArgs {
     pub(super) configuring: Configuring,
     #[command(flatten)]
     pub(super) platform: Platform,
+    #[command(flatten)]
+    pub(super) budget: Budget,
 }
 
 #[derive(Debug, clap::Args)]
@@ -357,6 +366,8 @@ pub(super) struct CheckArgs {
     pub(super) seeds: u64,
     #[command(flatten)]
     pub(super) platform: Platform,
+    #[command(flatten)]
+    pub(super) budget: Budget,
 }
 
 pub(super) async fn dispatch(
@@ -370,7 +381,7 @@ pub(super) async fn dispatch(
         Command::Kernel { command } => kernel::kernel(command, args.json, ui, cancel).await,
         Command::Run(run) => run::run(run, args.json, ui, cancel).await,
         Command::Compare(compare) => compare::compare(compare, args.json, ui, cancel).await,
-        Command::Watch(watch) => watch::watch(watch, ui, cancel).await,
+        Command::Watch(watch) => watch::watch(watch, args.json, ui, cancel).await,
         Command::Check(check) => check::check(check, args.json, ui, cancel).await,
         Command::Bisect(bisect) => bisect::bisect(bisect, args.json, ui, cancel).await,
         Command::Judge(judge) => judge::judge(judge, args.json, ui, cancel).await,

@@ -53,7 +53,7 @@ pub(super) async fn check(
             shift: args.platform.shift,
             append: &args.platform.append,
             jobs: args.platform.jobs,
-            budget: args.platform.budget,
+            budget: args.budget.seconds,
         },
         chosen: &chosen,
         each: args.each,
@@ -125,7 +125,7 @@ fn repeat(args: &CheckArgs) -> String {
     for parameter in &args.platform.append {
         words.extend(["--append".to_owned(), parameter.clone()]);
     }
-    if let Some(budget) = args.platform.budget {
+    if let Some(budget) = args.budget.seconds {
         words.extend(["--budget".to_owned(), budget.to_string()]);
     }
     if !args.scenarios.is_empty() {

@@ -41,7 +41,7 @@ pub(super) async fn compare(
         shift: args.platform.shift,
         append: &args.platform.append,
         jobs: args.platform.jobs,
-        budget: args.platform.budget,
+        budget: args.budget.seconds,
     };
     let repeat = repeat(args, [&base.word, &patched.word]);
     let (report, folder) =
@@ -61,7 +61,7 @@ fn repeat(args: &CompareArgs, kernels: [&String; 2]) -> String {
     let mut words = vec!["numalab".to_owned(), "compare".to_owned()];
     words.extend(kernels.into_iter().cloned());
     words.extend(args.scenarios.iter().map(|word| anywhere(word)));
-    if let Some(seconds) = args.platform.budget {
+    if let Some(seconds) = args.budget.seconds {
         words.extend(["--budget".to_owned(), seconds.to_string()]);
     }
     if args.seeds != 3 {

@@ -58,7 +58,7 @@ pub(super) async fn run(
         seeds.clone().map(run).collect()
     };
     let (mut chosen, mut left_out) = ((0..scenarios.len()).collect(), Vec::new());
-    if let Some(seconds) = platform.budget.filter(|_| !scenarios.is_empty()) {
+    if let Some(seconds) = args.budget.seconds.filter(|_| !scenarios.is_empty()) {
         let budget = Duration::from_secs(seconds);
         let choice = budget::choose(&stand, &scenarios, budget, runs)?;
         ui.say(&choice.told(budget));

@@ -17,9 +17,16 @@ use crate::watch::{self, Last, Saves, Watching};
 
 pub(super) async fn watch(
     args: &WatchArgs,
+    json: bool,
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
+    if json {
+        return Err(Failure::Input(miette::miette!(
+            help = "each round's results are in report.json of its runs' folders",
+            "watch goes on until it is interrupted, and prints no JSON"
+        )));
+    }
     let lab = Lab::open()?;
     let scenarios = lab.project.scenarios(&args.scenarios)?;
     let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();

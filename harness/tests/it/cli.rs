@@ -55,7 +55,13 @@ fn scenarios_and_kernels_are_listed() {
 #[test]
 fn wrong_words_are_wrong_input() {
     let folder = folder();
-    let table: [(&[&str], &str); 9] = [
+    let table: [(&[&str], &str); 11] = [
+        // What would be passed over in silence.
+        (
+            &["watch", "--tree", ".", "--budget", "5"],
+            "unexpected argument '--budget'",
+        ),
+        (&["watch", "--tree", ".", "--json"], "prints no JSON"),
         (
             &["run", "cpuset/single-nod-skip", "--kernel", "linux-6.12"],
             "did you mean cpuset/single-node-skip?",
