@@ -212,6 +212,7 @@ impl CacheError {
                 }
             }
             io::ErrorKind::NotADirectory => Self::NoFolder { action, path },
+            io::ErrorKind::AlreadyExists if path.is_file() => Self::NoFolder { action, path },
             _ => Self::Io {
                 action,
                 path,

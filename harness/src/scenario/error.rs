@@ -51,6 +51,7 @@ impl Problem {
         message: String,
         help: Option<String>,
     ) -> Problem {
+        let text = shown(text);
         let start: usize = text
             .split_inclusive('\n')
             .take(place.line - 1)
@@ -73,10 +74,25 @@ impl Problem {
             place,
             message,
             help,
-            source_text: NamedSource::new(file, text.to_owned()).with_language("yaml"),
+            source_text: NamedSource::new(file, text).with_language("yaml"),
             span: (start + before, length).into(),
         }
     }
+}
+
+/// Letters of a line that are shown.
+const WIDEST: usize = 400;
+
+/// The text without the ends of lines that nobody can read.
+fn shown(text: &str) -> String {
+    let lines = text.split_inclusive('\n').map(|line| {
+        let end = line.char_indices().nth(WIDEST).map(|(end, _)| end);
+        match end {
+            Some(end) if line[end..].len() > 1 => format!("{}\n", &line[..end]),
+            _ => line.to_owned(),
+        }
+    });
+    lines.collect()
 }
 
 /// A file that cannot be read.
@@ -88,4 +104,26 @@ pub struct ReadError {
     /// Why not.
     #[source]
     pub source: std::io::Error,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_not_shown_to_its_end() {
+        let text = format!("a: 1\nb: {}\nc: 2\n", "x".repeat(60_000));
+        assert!(shown(&text).len() < 500);
+        let place = |line, column| Place {
+            line,
+            column,
+            length: 60_000,
+        };
+        for place in [place(2, 4), place(2, 50_000), place(3, 1)] {
+            let problem = Problem::new("f.yaml".into(), &text, place, "no".into(), None);
+            let said = format!("{:?}", miette::Report::new(problem));
+            assert!(said.len() < 3000 && said.contains("no"), "{}", said.len());
+        }
+        assert_eq!(shown("a: 1\nb: 2"), "a: 1\nb: 2");
+    }
 }

@@ -181,6 +181,8 @@ fn places_that_cannot_be_a_cache_are_told_apart() {
     fs::write(&file, "").unwrap();
     let error = Cache::open(file.join("cache")).unwrap_err();
     assert!(matches!(error, CacheError::NoFolder { .. }), "{error:?}");
+    let error = Cache::open(&file).unwrap_err();
+    assert!(matches!(error, CacheError::NoFolder { .. }), "{error:?}");
     for (name, what) in [("a b", "space"), ("a:b", "colon")] {
         let error = Cache::open(folder.path().join(name)).unwrap_err();
         assert!(error.to_string().contains(what), "{error}");
