@@ -68,8 +68,9 @@ pub async fn run(
     }
 }
 
-/// A live guest has several threads, and time is what it measures, so it runs alone.
-fn guests_at_a_time(stand: &Stand) -> usize {
+/// How many guests run at a time, unless more or fewer are asked for. A live guest has
+/// several threads, and time is what it measures, so it runs alone.
+pub(crate) fn guests_at_a_time(stand: &Stand) -> usize {
     if stand.is_live() {
         return 1;
     }

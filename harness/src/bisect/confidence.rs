@@ -180,14 +180,16 @@ impl fmt::Display for Plan {
             noise,
             confidence,
         } = self.wish;
+        let failures = match self.tolerated {
+            0 => "one failure".to_owned(),
+            tolerated => format!("{} failures", tolerated + 1),
+        };
         write!(
             f,
-            "{} runs for a good commit, at most {} of them failed, and {} failures for a bad one: \
+            "{} runs for a good commit, at most {} of them failed, and {failures} for a bad one: \
              each answer is right with a probability of {confidence} if a bad kernel fails at \
              least {rate} and a good one at most {noise} of its runs",
-            self.runs,
-            self.tolerated,
-            self.tolerated + 1
+            self.runs, self.tolerated
         )
     }
 }

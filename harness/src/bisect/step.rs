@@ -251,6 +251,9 @@ impl<'a> Judge<'a> {
             let requests: Vec<Request<'_>> = seeds.collect::<Result<_, _>>()?;
             return pool::run(stand, &requests, self.method.jobs, self.ui, self.cancel).await;
         };
+        // As many as run at a time, so that none is run after the answer is known.
+        let jobs = self.method.jobs;
+        let portion = jobs.unwrap_or_else(|| pool::guests_at_a_time(stand)) as u64;
         let mut reports: Vec<RunReport> = Vec::new();
         let mut seed = 1;
         // Runs that say nothing are made up for, up to as many again.
@@ -259,7 +262,7 @@ impl<'a> Judge<'a> {
             let judgements = reports.iter().map(|run| &run.judgement);
             let (clean, failures) = answer::counted(judgements);
             let more = match plan.decide(clean, failures) {
-                Decision::More(more) => u64::from(more.min(PORTION)),
+                Decision::More(more) => u64::from(more).min(portion.max(1)),
                 _ => break,
             };
             let end = (seed + more).min(most + 1);
@@ -269,9 +272,6 @@ impl<'a> Judge<'a> {
         Ok(reports)
     }
 }
-
-/// Live runs between two looks at what they say.
-const PORTION: u32 = 8;
 
 /// Why a kernel was not built, if that says something of this kernel alone.
 fn unbuilt(error: LabError) -> Result<(String, Class), LabError> {
