@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Sign};
 use crate::verdict::{Judgement, Verdict, taints};
-pub use guards::lost as lost_guards;
+pub use guards::Lost;
 
 /// What a patch does to a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

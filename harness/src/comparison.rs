@@ -167,22 +167,32 @@ pub fn afforded<'a>(
     Ok((chosen, choice.left_out))
 }
 
-/// That a scenario cannot speak of the patched kernel, which breaks guards that the base
-/// keeps: a patch that switches scanning off does so to all that wait for a scan.
-fn without_guards(
+/// That a scenario cannot speak of the patched kernel, which takes away what it needs: a
+/// patch that switches scanning off does so to all that wait for a scan.
+fn silenced(
     scenario: &str,
     base: &[compare::Seen<'_>],
     patched: &[compare::Seen<'_>],
 ) -> Option<String> {
-    let lost = compare::lost_guards(base, patched);
-    let guards = lost.join("; ");
-    (!lost.is_empty()).then(|| {
-        format!(
-            "{scenario} says nothing of the patched kernel: in all of its runs, and in none of \
-             the base's, a guard is broken: {guards}. The patch may have taken away what the \
-             scenario needs: if that is its purpose, write a scenario that expects it"
-        )
-    })
+    let lost = compare::Lost::of(base, patched);
+    if lost.reasons.is_empty() {
+        return None;
+    }
+    let mut said = format!(
+        "{scenario} says nothing of the patched kernel; in all of its runs, and in none of the \
+         base's:"
+    );
+    for reason in &lost.reasons {
+        said.push_str("\n  ");
+        said.push_str(reason);
+    }
+    if lost.idle {
+        said.push_str(
+            "\n  Where a guard demands activity and sees 0, the patch may have switched NUMA \
+             balancing off for these tasks.",
+        );
+    }
+    Some(said)
 }
 
 /// That the scenario does not apply to one of these kernels.
@@ -284,7 +294,7 @@ impl Results {
                 None => compare::compare(&before, &after),
             };
             let because = excluded.or_else(|| match word {
-                Word::Unclear => without_guards(&scenario.name, &before, &after),
+                Word::Unclear => silenced(&scenario.name, &before, &after),
                 _ => None,
             });
             Compared {

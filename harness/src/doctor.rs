@@ -9,6 +9,7 @@ use crate::lab::Lab;
 use crate::machine::host;
 use crate::machine::precedence::{self, Precedence};
 use crate::machine::qemu::Qemu;
+use crate::project::Project;
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, Serialize)]
@@ -43,6 +44,7 @@ pub fn examine() -> Vec<Finding> {
         qemu(),
         build_tools(),
         cache(),
+        runs(),
         memory(),
         priority(),
         kvm(),
@@ -96,6 +98,28 @@ fn cache() -> Finding {
             finding("cache", state, format!("{place}, {gib} GiB free{advice}"))
         }
         Err(error) => finding("cache", State::Note, format!("{place}: {error}")),
+    }
+}
+
+/// Whether the folder for runs, or the nearest one above it that exists, can be written to.
+fn runs() -> Finding {
+    use rustix::fs::{Access, access};
+    let Ok(project) = Project::find() else {
+        return finding("runs", State::Missing, "there is no project".into());
+    };
+    let folder = project.runs();
+    let exists = folder.ancestors().find(|above| above.exists());
+    let advice = "choose another folder with NUMALAB_RUNS";
+    match exists {
+        Some(above) if !above.is_dir() => {
+            let found = format!("{above} is a file, where a folder should be: {advice}");
+            finding("runs", State::Missing, found)
+        }
+        Some(above) if access(above.as_std_path(), Access::WRITE_OK).is_err() => {
+            let found = format!("{above} is not writable: {advice}");
+            finding("runs", State::Missing, found)
+        }
+        _ => finding("runs", State::Good, folder.to_string()),
     }
 }
 

@@ -29,7 +29,11 @@ pub struct Kept {
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ReplayError {
     /// A file is missing or cannot be read.
-    #[error("{folder} is no run's folder: {file} cannot be read")]
+    #[error("{folder:?} is no run's folder: {file} cannot be read")]
+    #[diagnostic(help(
+        "reports name the folders of their runs, which are in NUMALAB_RUNS, or in \
+                       target/numalab/runs"
+    ))]
     File {
         /// The folder.
         folder: Utf8PathBuf,

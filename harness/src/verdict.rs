@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::observe::Observations;
 use crate::scenario::{Claim, Scenario};
 
+/// How a reason begins that the guest gives for not going on.
+pub(crate) const GAVE_UP: &str = "the guest gave up";
+
 /// What one run says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -139,7 +142,7 @@ fn judge_as(scenario: &Scenario, seen: &Observations, unclean: Option<Unclean>) 
 
     let complete = seen.end.is_some_and(|end| end.complete);
     if let Some(trouble) = &seen.trouble {
-        reasons.push(format!("the guest gave up: {trouble}"));
+        reasons.push(format!("{GAVE_UP}: {trouble}"));
     } else if seen.end.is_none() && unclean.is_none() {
         reasons.push("the guest ended without its last record".into());
     } else if !complete && unclean.is_none() {

@@ -252,7 +252,8 @@ impl Config {
                 }
                 _ if same(&asked.value, got) => {}
                 (symbol, _) => {
-                    let because = symbol.map_or_else(String::new, |symbol| symbol.explain(self));
+                    let because =
+                        symbol.map_or_else(String::new, |symbol| symbol.explain(option, self));
                     refused.push(refuse(true, because));
                 }
             }

@@ -101,7 +101,7 @@ pub(crate) fn nearest(source: &Path, option: &str) -> Result<Option<String>, Cac
 
 impl Symbol {
     /// Says what it depends on, with the values that these options have.
-    pub(crate) fn explain(&self, config: &Config) -> String {
+    pub(crate) fn explain(&self, name: &str, config: &Config) -> String {
         let mut needs: Vec<&str> = self.depends.iter().map(String::as_str).collect();
         if !self.prompts.iter().any(String::is_empty) {
             needs.extend(self.prompts.iter().map(String::as_str));
@@ -128,8 +128,8 @@ impl Symbol {
         let option = |name: &str| config.value(&format!("CONFIG_{name}")) == Some("y");
         if let Some(taken) = self.choice.iter().find(|name| option(name)) {
             free.push_str(&format!(
-                "; it is one of a choice, of which CONFIG_{taken} was taken: what is wanted \
-                 besides has to be set to n"
+                "; of the choice that it is one of, CONFIG_{taken} was taken: to have that, set \
+                 {name}=n besides"
             ));
         }
         match needs.as_slice() {
@@ -359,8 +359,8 @@ mod tests {
                     config HZ\n\tint\n";
         assert_eq!(
             explain(text, "HZ_1000", "CONFIG_HZ_250=y\nCONFIG_MMU=y\n"),
-            " (its dependencies: MMU; here MMU=y; it is one of a choice, of which CONFIG_HZ_250 \
-             was taken: what is wanted besides has to be set to n)"
+            " (its dependencies: MMU; here MMU=y; of the choice that it is one of, CONFIG_HZ_250 \
+             was taken: to have that, set CONFIG_HZ_1000=n besides)"
         );
         assert!(!explain(text, "HZ_1000", "CONFIG_MMU=y\n").contains("choice"));
         assert!(!explain(text, "HZ", "CONFIG_HZ_250=y\n").contains("choice"));
@@ -376,7 +376,7 @@ mod tests {
             &mut |_, _, _| Ok(()),
         )
         .unwrap();
-        symbols[name].explain(&Config::parse(config))
+        symbols[name].explain(&format!("CONFIG_{name}"), &Config::parse(config))
     }
 
     const TEXT: &str = "\
@@ -429,7 +429,7 @@ config COUNT
             symbols
                 .get("CONFIG_INNER")
                 .unwrap()
-                .explain(&Config::default()),
+                .explain("CONFIG_INNER", &Config::default()),
             " (its dependencies: OUTER; here OUTER=n)"
         );
     }

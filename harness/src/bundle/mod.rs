@@ -62,6 +62,13 @@ pub enum BundleError {
         /// Its digest.
         digest: String,
     },
+    /// A file of the run is not what the guest got.
+    #[error("{file} is damaged: it is not what the run's plan gives")]
+    #[diagnostic(help("run the scenario again, and bundle that"))]
+    Page {
+        /// The file.
+        file: Utf8PathBuf,
+    },
     /// The run was made by another command than this numalab would give.
     #[error(
         "the run was started with other options of QEMU than this numalab gives: run the scenario \
@@ -168,9 +175,17 @@ fn entries(
         PlanIn::Initramfs => read(&folder.join("initramfs.cpio"))?,
     };
     put("initramfs.cpio", initramfs);
+    // The guest read these and nothing else of the plan.
+    let plan: Plan = parse(&folder.join("plan.json"))?;
+    let encoded = pages::encode(&plan).unwrap_or_default();
     for index in 0..pages::COUNT {
         let page = format!("plan.page{index}");
-        put(&page, read(&folder.join(&page))?);
+        let file = folder.join(&page);
+        let bytes = read(&file)?;
+        if encoded.get(index) != Some(&bytes) {
+            return Err(BundleError::Page { file });
+        }
+        put(&page, bytes);
     }
     for name in ["plan.json", "scenario.yaml"] {
         put(name, read(&folder.join(name))?);

@@ -60,6 +60,11 @@ fn results(whole: &ComparisonReport) -> String {
                 "    ",
             ));
         }
+        if let Some(because) = &compared.because {
+            // The first reason is enough for a mail; the report has all.
+            let said: Vec<&str> = because.lines().take(2).map(str::trim).collect();
+            all.push_str(&wrapped(&format!("  {}", said.join(" ")), "    "));
+        }
         for fault in &compared.faults.new {
             all.push_str(&wrapped(
                 &format!("  new, {}: {}", fault.sign.phase, fault.said()),

@@ -49,6 +49,15 @@ pub(super) async fn judge(
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
     let here = std::env::current_dir().map_err(LabError::file("find", ".".into()))?;
+    // Else every commit of a repository that is no kernel's would be skipped.
+    let top = here.ancestors().find(|folder| folder.join(".git").exists());
+    if let Some(top) = top.filter(|top| !top.join("Kconfig").is_file()) {
+        return Err(Failure::Input(miette::miette!(
+            help = "run it inside the checkout of the kernel that git bisects",
+            "{} is no kernel source: it has no Kconfig",
+            top.display()
+        )));
+    }
     let (means, host) = args.judging.means(&args.scenario)?;
     let wanted = checkout(&means.lab, &here)?;
     let method = args.judging.method(&means);

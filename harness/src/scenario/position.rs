@@ -26,9 +26,33 @@ pub(crate) struct Index {
     pub(crate) doubled: Vec<(String, Place)>,
 }
 
-/// Levels of nesting that are indexed: those that the deserializer follows
-/// (`serde_yaml`'s recursion limit). The path of a value is as long as its nesting is deep.
-const DEEPEST: usize = 128;
+/// Brackets within brackets that are read: what a scenario has are fewer than ten.
+const DEEPEST: usize = 64;
+
+/// Where brackets are nested deeper than in any scenario. Both parsers take a time for these
+/// that grows with the square of their number, so they are counted before; those within texts
+/// and comments, too, which come in pairs or are few.
+pub(crate) fn too_deep(text: &str) -> Option<Place> {
+    let mut depth = 0_usize;
+    for (line, letters) in text.lines().enumerate() {
+        for (column, letter) in letters.chars().enumerate() {
+            depth = match letter {
+                '[' | '{' => depth + 1,
+                ']' | '}' => depth.saturating_sub(1),
+                _ => depth,
+            };
+            if depth > DEEPEST {
+                let (line, column) = (line + 1, column + 1);
+                return Some(Place {
+                    line,
+                    column,
+                    length: 1,
+                });
+            }
+        }
+    }
+    None
+}
 
 enum Level {
     Sequence { path: String, next: usize },
@@ -36,15 +60,12 @@ enum Level {
 }
 
 impl Index {
-    /// Indexes a text. One that is no YAML, or that is nested too deep, gives the places up
-    /// to the error; the deserializer reports that error.
+    /// Indexes a text. One that is no YAML gives the places up to the error; the
+    /// deserializer reports that error.
     pub(crate) fn new(text: &str) -> Index {
         let mut index = Index::default();
         let mut levels: Vec<Level> = Vec::new();
         for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
-            if levels.len() > DEEPEST {
-                break;
-            }
             match event {
                 Event::MappingStart(..) => {
                     let path = index.enter(&mut levels, span, 1);
@@ -143,9 +164,12 @@ mod tests {
     const TEXT: &str = "a: 1\nb:\n  - { c: two, d: 3 }\n  - plain\nb2: {}\n";
 
     #[test]
-    fn a_text_of_brackets_has_no_path_of_brackets() {
-        let index = Index::new(&"[".repeat(60_000));
-        assert!(index.places.len() <= DEEPEST + 1, "{}", index.places.len());
+    fn brackets_within_brackets_are_counted() {
+        assert_eq!(too_deep(TEXT), None);
+        assert_eq!(too_deep(&"[a] {b: c}\n".repeat(1000)), None);
+        let place = too_deep(&format!("a: 1\nb: {}", "{a: ".repeat(60_000)));
+        let found = place.map(|place| (place.line, place.column));
+        assert_eq!(found, Some((2, 4 + 4 * DEEPEST)));
     }
 
     #[test]

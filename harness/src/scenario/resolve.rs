@@ -9,19 +9,26 @@ use numalab_protocol::plan::CgroupVersion;
 use super::claim::Claim;
 use super::error::{Problem, ScenarioError};
 use super::extent::Extent;
-use super::position::{Index, Place};
+use super::position::{Index, Place, too_deep};
 use super::problems::Problems;
 use super::raw::{RawClaim, RawMachine, RawScenario, RawSince};
 use super::since::{Release, Since};
 use super::{Scenario, Work, claims, knobs, name, quantity, steps, tasks, vacuity};
 use crate::machine::topology::{Machine, Node};
 
+/// Letters of the deserializer's message that are shown: it quotes a text whole.
+const LONGEST: usize = 300;
+
 pub(super) fn resolve(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
-    let index = Index::new(text);
     let error = |problems: Vec<Problem>| ScenarioError {
         file: file.to_string(),
         problems,
     };
+    if let Some(place) = too_deep(text) {
+        let message = "brackets are nested deeper than in any scenario".to_owned();
+        return Err(error(vec![Problem::new(file, text, place, message, None)]));
+    }
+    let index = Index::new(text);
     let doubled: Vec<Problem> = index
         .doubled
         .iter()
@@ -47,11 +54,11 @@ pub(super) fn resolve(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioE
         );
         let message = problem.to_string();
         // The place is shown in front.
-        let message = message
-            .split(" at line ")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let message = match message.char_indices().nth(LONGEST) {
+            Some((end, _)) => format!("{} ...", &message[..end]),
+            None => message.to_owned(),
+        };
         let help = "`numalab schema` prints what is allowed where".to_owned();
         error(vec![Problem::new(file, text, place, message, Some(help))])
     })?;

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use assert_cmd::Command;
+use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 
 /// The command with a cache and a run folder of its own.
@@ -171,6 +172,15 @@ fn qemu_that_is_missing_or_too_old_is_inconclusive() {
         .assert()
         .code(3)
         .stdout(contains("MISSING  QEMU"));
+}
+
+#[test]
+fn a_folder_for_runs_that_is_a_file_is_found_before_any_run() {
+    let folder = folder();
+    fs::write(folder.path().join("runs"), "").unwrap();
+    let mut doctor = numalab(folder.path());
+    let doctor = doctor.arg("doctor").assert().code(3);
+    doctor.stdout(contains("MISSING  runs").and(contains("NUMALAB_RUNS")));
 }
 
 #[test]

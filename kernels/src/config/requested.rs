@@ -72,7 +72,9 @@ impl Requested {
                     .and_then(|rest| rest.strip_suffix(" is not set"));
                 let (option, value) = match (unset, text.split_once('=')) {
                     (Some(option), _) => (option, "n"),
-                    (None, _) if text.is_empty() || text.starts_with('#') => {
+                    (None, _)
+                        if text.is_empty() || (text.starts_with('#') && !is_misspelt(text)) =>
+                    {
                         next = if text.starts_with(WHERE_IT_EXISTS) {
                             Absence::Fine
                         } else {
@@ -165,6 +167,12 @@ impl Requested {
     }
 }
 
+/// Whether a comment was meant to be `# CONFIG_X is not set`.
+fn is_misspelt(comment: &str) -> bool {
+    let mut words = comment.trim_start_matches('#').split_whitespace();
+    words.next().is_some_and(is_option) && words.next() == Some("is") && words.next() == Some("not")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +209,8 @@ mod tests {
             ("CONFIG_A=y\nCONFIG_B\n", 2),
             ("CONFIG_A=\n", 1),
             ("A=y\n", 1),
+            ("# CONFIG_A is on here\n# CONFIG_A is not sett\n", 2),
+            ("# CONFIG_A=y\n#CONFIG_A is not set\n", 2),
         ] {
             let error = Requested::read(&[fragment("guest", text)]).unwrap_err();
             assert!(
