@@ -124,8 +124,11 @@ fn what_the_guest_contract_needs_is_asked_for() {
         panic!("it is built");
     };
     let text = Requested::read(&recipe.fragments).unwrap().text();
+    // What somebody's whole configuration is completed with.
+    let contract = include_str!("../../fragments/contract.config");
     for (option, _) in REQUIRED {
-        assert!(text.contains(&format!("{option}=y\n")), "{option}");
+        let line = format!("{option}=y\n");
+        assert!(text.contains(&line) && contract.contains(&line), "{option}");
     }
 }
 
