@@ -56,6 +56,7 @@ fn of_end(end: &End, live: bool) -> Option<Unclean> {
         | End::Records(_)
         | End::Monitor(_)
         | End::DiskFull { .. }
+        | End::Dismissed
         | End::Cancelled => false,
     };
     Some(Unclean {

@@ -341,7 +341,7 @@ impl Guest {
                     "guest-shutdown" => End::PowerOff,
                     "guest-reset" => End::Reset,
                     "guest-panic" => End::Panic,
-                    "host-signal" | "host-qmp-quit" | "host-ui" => End::Cancelled,
+                    "host-signal" | "host-qmp-quit" | "host-ui" => End::Dismissed,
                     _ => End::InternalError {
                         what: format!("it shut down for the reason {reason:?}"),
                     },

@@ -87,7 +87,9 @@ pub enum End {
     },
     /// QEMU's monitor did not behave.
     Monitor(Closed),
-    /// We were told to stop, or QEMU was by a signal.
+    /// Somebody else told QEMU to end, mostly by a signal.
+    Dismissed,
+    /// We were told to stop.
     Cancelled,
 }
 
@@ -137,6 +139,10 @@ impl fmt::Display for End {
                 )
             }
             End::Monitor(error) => write!(f, "{}", Chain(error)),
+            End::Dismissed => f.write_str(
+                "QEMU was told to end by somebody else, as by a signal: nothing is known of the \
+                 guest, run it again",
+            ),
             End::Cancelled => f.write_str("the run was interrupted"),
         }
     }

@@ -228,6 +228,14 @@ async fn a_reset_after_a_panic_is_a_panic() {
 }
 
 #[tokio::test]
+async fn a_qemu_that_somebody_ends_is_told_from_our_own_interruption() {
+    let ran = play("greet; end host-signal").await;
+    let end = &ran.outcome().end;
+    assert!(matches!(end, End::Dismissed));
+    assert!(end.to_string().contains("run it again"), "{end}");
+}
+
+#[tokio::test]
 async fn a_cancelled_guest_is_gone() {
     let folder = Folder::new();
     let qemu = fake(&folder, "greet; while :; do :; done");
