@@ -49,9 +49,11 @@ pub(super) async fn judge(
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
     let here = std::env::current_dir().map_err(LabError::file("find", ".".into()))?;
-    // Else every commit of a repository that is no kernel's would be skipped.
+    // Else every commit of a repository that is no kernel's would be skipped. A kernel's
+    // source may lie within another repository.
+    let is_kernel = |folder: &Path| folder.join("Kconfig").is_file();
     let top = here.ancestors().find(|folder| folder.join(".git").exists());
-    if let Some(top) = top.filter(|top| !top.join("Kconfig").is_file()) {
+    if let Some(top) = top.filter(|top| !is_kernel(top) && !is_kernel(&here)) {
         return Err(Failure::Input(miette::miette!(
             help = "run it inside the checkout of the kernel that git bisects",
             "{} is no kernel source: it has no Kconfig",

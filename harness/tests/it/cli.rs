@@ -175,6 +175,23 @@ fn qemu_that_is_missing_or_too_old_is_inconclusive() {
 }
 
 #[test]
+fn judge_is_for_kernels_wherever_they_lie() {
+    let folder = folder();
+    let inner = folder.path().join("linux");
+    fs::create_dir_all(folder.path().join(".git")).unwrap();
+    fs::create_dir_all(&inner).unwrap();
+    let judge = |scenario: &str| {
+        let mut command = numalab(folder.path());
+        command.args(["judge", scenario]).current_dir(&inner);
+        command.assert().code(129)
+    };
+    judge("smoke/two-nodes").stderr(contains("is no kernel source: it has no Kconfig"));
+    // Then it is the scenario that is wrong.
+    fs::write(inner.join("Kconfig"), "").unwrap();
+    judge("smoke/two-nodez").stderr(contains("did you mean smoke/two-nodes?"));
+}
+
+#[test]
 fn a_folder_for_runs_that_is_a_file_is_found_before_any_run() {
     let folder = folder();
     fs::write(folder.path().join("runs"), "").unwrap();
