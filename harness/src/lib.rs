@@ -1,69 +1,21 @@
 //! numalab tells whether a Linux kernel's automatic NUMA balancing does what a patch claims.
 //!
-//! Data flows one way: a [`scenario`] and a kernel give a plan; a [`machine`] runs it and
-//! gives records; [`observe`] reads measurements from them; [`verdict`] judges them;
-//! [`compare`] sets two kernels side by side; [`report`] shows it.
-
-pub mod scenario;
-
-pub mod machine;
-
-pub mod observe;
-
-pub mod verdict;
-
-pub mod fault;
-
-pub mod compare;
-
-pub mod run;
-
-pub mod snapshot;
-
-pub mod proof;
-
-pub mod seats;
-
-pub mod durations;
-
-pub mod budget;
-
-pub mod spent;
-
-pub mod pool;
-
-pub mod comparison;
-
-pub mod coverage;
-
-pub mod divergence;
-
-pub mod bundle;
-
-pub mod check;
-
-pub mod bisect;
-
-pub mod replay;
-
-pub mod watch;
-
-pub mod report;
-
-pub mod lab;
-
-pub mod project;
-
-pub mod doctor;
-
-pub mod ui;
-
-pub mod signals;
+//! Data flows one way: a [`scenario`] and a kernel give a plan; a [`guest`] runs it and
+//! gives records; [`verdict`] reads measurements from them, judges them, and sets two
+//! kernels side by side; [`report`] shows it. [`run`] is one scenario on one kernel with
+//! one seed, [`jobs`] is what is made of many such runs, and [`cli`] the command's surface.
 
 pub mod cli;
+pub mod error;
+pub mod guest;
+pub mod jobs;
+pub mod report;
+pub mod run;
+pub mod scenario;
+pub mod timing;
+pub mod ui;
+pub mod verdict;
+pub mod workspace;
 
-mod content;
-mod folder;
+mod cache;
 mod suggest;
-mod turn;
-mod unclean;

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use numalab_kernels::{Event, Progress};
+use numalab_kernels::{BuildEvent, Progress};
 
-use crate::machine::escape::escape;
+use crate::guest::escape::escape;
 
 /// Writes a line to standard error. That nobody can read it is no reason to stop.
 pub fn put(text: &str) {
@@ -170,16 +170,16 @@ impl Drop for Task {
 }
 
 impl Progress for Ui {
-    fn event(&self, event: Event<'_>) {
+    fn event(&self, event: BuildEvent<'_>) {
         match event {
-            Event::Stage { stage, detail } => {
+            BuildEvent::BuildStage { stage, detail } => {
                 self.end_count();
                 self.say(&format!("{stage} {detail}"));
             }
-            Event::Count { stage, done, total } => self.count(&stage.to_string(), done, total),
-            Event::Line(_) => {}
-            Event::Note(line) => self.say(&escape(line.as_bytes())),
-            Event::Warning(line) => self.warn(&escape(line.as_bytes())),
+            BuildEvent::Count { stage, done, total } => self.count(&stage.to_string(), done, total),
+            BuildEvent::Line(_) => {}
+            BuildEvent::Note(line) => self.say(&escape(line.as_bytes())),
+            BuildEvent::Warning(line) => self.warn(&escape(line.as_bytes())),
         }
     }
 }

@@ -7,7 +7,7 @@
 mod archive;
 mod store;
 
-pub use store::{Image, ImageError, ensure};
+pub use store::{Image, ImageError, get_or_build};
 
 use sha2::{Digest, Sha256};
 

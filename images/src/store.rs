@@ -48,7 +48,7 @@ const NAMED: usize = 16;
 /// The file is named after its digest and appears whole or not at all, also when two
 /// processes write it at once. One with other bytes, whatever has happened to it, is
 /// replaced.
-pub fn ensure(dir: &Utf8Path, modules: &[Module]) -> Result<Image, ImageError> {
+pub fn get_or_build(dir: &Utf8Path, modules: &[Module]) -> Result<Image, ImageError> {
     let bytes = crate::archive::pack(crate::AGENT, modules);
     let digest = crate::hex(&bytes);
     let path = dir.join(format!("initramfs-{}.cpio", &digest[..NAMED]));
@@ -95,11 +95,11 @@ mod tests {
     #[test]
     fn the_image_is_written_once_under_its_digest() {
         let (_folder, dir) = folder();
-        let image = ensure(&dir, &[]).unwrap();
+        let image = get_or_build(&dir, &[]).unwrap();
         assert_eq!(fs::read(&image.path).unwrap(), crate::initramfs());
         assert_eq!(image.digest, crate::digest());
         let written = fs::metadata(&image.path).unwrap().modified().unwrap();
-        assert_eq!(ensure(&dir, &[]).unwrap(), image);
+        assert_eq!(get_or_build(&dir, &[]).unwrap(), image);
         let kept = fs::metadata(&image.path).unwrap().modified().unwrap();
         assert_eq!(written, kept);
         assert_eq!(names(&dir).len(), 1, "{:?}", names(&dir));
@@ -108,10 +108,10 @@ mod tests {
     #[test]
     fn an_image_with_other_bytes_is_replaced() {
         let (_folder, dir) = folder();
-        let image = ensure(&dir, &[]).unwrap();
+        let image = get_or_build(&dir, &[]).unwrap();
         for wrong in [&b""[..], b"cut short"] {
             fs::write(&image.path, wrong).unwrap();
-            ensure(&dir, &[]).unwrap();
+            get_or_build(&dir, &[]).unwrap();
             assert_eq!(fs::read(&image.path).unwrap(), crate::initramfs());
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     fn a_folder_that_cannot_be_is_named() {
         let (folder, dir) = folder();
         fs::write(&dir, "a file").unwrap();
-        let error = ensure(&dir, &[]).unwrap_err();
+        let error = get_or_build(&dir, &[]).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("the folder {dir} for guest images cannot be made")
@@ -133,12 +133,12 @@ mod tests {
         let (_folder, dir) = folder();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| ensure(&dir, &[]).unwrap());
+                scope.spawn(|| get_or_build(&dir, &[]).unwrap());
             }
         });
         assert_eq!(names(&dir).len(), 1);
         assert_eq!(
-            fs::read(ensure(&dir, &[]).unwrap().path).unwrap(),
+            fs::read(get_or_build(&dir, &[]).unwrap().path).unwrap(),
             crate::initramfs()
         );
     }

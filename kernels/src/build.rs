@@ -15,8 +15,8 @@ use crate::error::KernelError;
 use crate::log::Steps;
 use crate::objects::Objects;
 use crate::process::{Job, Told};
-use crate::profile::{self, Plan};
-use crate::progress::{Event, Progress, Stage};
+use crate::profile::{self, ProfilePlan};
+use crate::progress::{BuildEvent, BuildStage, Progress};
 use crate::toolchain::{Toolbox, Toolchain};
 use crate::tree::SourceTree;
 pub use error::BuildError;
@@ -62,7 +62,7 @@ pub(crate) struct Profiling<'a> {
 /// What a build leaves in its object tree.
 pub(crate) struct Built {
     /// Which objects count.
-    pub(crate) profile: Option<Plan>,
+    pub(crate) profile: Option<ProfilePlan>,
     pub(crate) warnings: Vec<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) vmlinux: PathBuf,
@@ -80,14 +80,14 @@ impl Build<'_> {
             let note = format!(
                 "an earlier build was interrupted: {removed} files that it wrote are made again"
             );
-            self.progress.event(Event::Note(&note));
+            self.progress.event(BuildEvent::Note(&note));
         }
         let seeded = self.seed()?;
         let (warnings, notes) = self.configure()?;
         if seeded {
             // Writes the options as files, which are then changed.
             let what = format!("preparing {}", self.name);
-            let hidden = profile::variables(&Plan::default());
+            let hidden = profile::variables(&ProfilePlan::default());
             self.make(
                 &["prepare"],
                 &what,
@@ -99,10 +99,10 @@ impl Build<'_> {
             profile::settle(&self.tree.src(), &self.objects.path())?;
         }
         for note in &notes {
-            self.progress.event(Event::Note(note));
+            self.progress.event(BuildEvent::Note(note));
         }
         for warning in &warnings {
-            self.progress.event(Event::Warning(warning));
+            self.progress.event(BuildEvent::Warning(warning));
         }
         let profile = match self.profiling {
             Some(profiling) => Some(self.compile_counting(profiling)?),
@@ -178,13 +178,13 @@ impl Build<'_> {
     }
 
     /// Compiles with counting code in the objects that touched files are part of.
-    fn compile_counting(&self, profiling: &Profiling<'_>) -> Result<Plan, KernelError> {
+    fn compile_counting(&self, profiling: &Profiling<'_>) -> Result<ProfilePlan, KernelError> {
         let objects = self.objects.path();
         if !objects.join("vmlinux").is_file() {
             // Which objects they are is known only after a build.
-            self.compile(&profile::variables(&Plan::default()))?;
+            self.compile(&profile::variables(&ProfilePlan::default()))?;
         }
-        let plan = Plan::choose(&self.tree.src(), &objects, &profiling.touched)?;
+        let plan = ProfilePlan::choose(&self.tree.src(), &objects, &profiling.touched)?;
         self.compile(&profile::variables(&plan))?;
         Ok(plan)
     }
@@ -201,8 +201,8 @@ impl Build<'_> {
         if memory.configured == Some(inputs) && config.is_file() {
             return Ok((memory.warnings, memory.notes));
         }
-        self.progress.event(Event::Stage {
-            stage: Stage::Configure,
+        self.progress.event(BuildEvent::BuildStage {
+            stage: BuildStage::Configure,
             detail: self.name,
         });
         let what = format!("configuring {}", self.name);
@@ -251,8 +251,8 @@ impl Build<'_> {
 
     /// Compiles; `more` is what `make` is told besides.
     fn compile(&self, more: &[String]) -> Result<(), KernelError> {
-        self.progress.event(Event::Stage {
-            stage: Stage::Compile,
+        self.progress.event(BuildEvent::BuildStage {
+            stage: BuildStage::Compile,
             detail: self.name,
         });
         let mut memory = self.objects.memory();
@@ -277,13 +277,13 @@ impl Build<'_> {
                 Told::Line(line) => {
                     steps.take(line);
                     if wants_lines {
-                        self.progress.event(Event::Line(line));
+                        self.progress.event(BuildEvent::Line(line));
                     }
                 }
                 Told::Tick if steps.done != told => {
                     told = steps.done;
-                    self.progress.event(Event::Count {
-                        stage: Stage::Compile,
+                    self.progress.event(BuildEvent::Count {
+                        stage: BuildStage::Compile,
                         done: steps.done,
                         total,
                     });

@@ -42,7 +42,7 @@ pub enum Part {
     /// Saved guests.
     Snapshots,
     /// Finished runs, whose results are remembered.
-    Proofs,
+    CachedRuns,
     /// How long runs took, one file for each kind.
     Durations,
     /// What tools keep for themselves: package lists, the compiler's cache.
@@ -59,7 +59,7 @@ impl Part {
         Part::Kernels,
         Part::Images,
         Part::Snapshots,
-        Part::Proofs,
+        Part::CachedRuns,
         Part::Durations,
         Part::Tools,
         Part::Logs,
@@ -73,7 +73,7 @@ impl Part {
             Part::Kernels => "kernels",
             Part::Images => "images",
             Part::Snapshots => "snapshots",
-            Part::Proofs => "proofs",
+            Part::CachedRuns => "runs",
             Part::Durations => "durations",
             Part::Tools => "tools",
             Part::Logs => "logs",

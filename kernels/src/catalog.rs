@@ -13,11 +13,11 @@ use crate::cache::Cache;
 use crate::definition::Definition;
 use crate::error::KernelError;
 use crate::image;
+use crate::kernel_spec::{Direction, Fragment, KernelSpec, Origin, Recipe, Source, file_name};
 use crate::series;
 use crate::setting::Setting;
 use crate::source::{tarball, url};
 use crate::spelling;
-use crate::wanted::{Direction, Fragment, Origin, Recipe, Source, Wanted, file_name};
 pub use error::WordError;
 
 /// The kernel whose configuration a source without a definition is built with.
@@ -66,7 +66,7 @@ impl Catalog {
     }
 
     /// The kernels of the default test matrix, by name.
-    pub fn matrix(&self) -> Result<Vec<Wanted>, KernelError> {
+    pub fn matrix(&self) -> Result<Vec<KernelSpec>, KernelError> {
         self.definitions()
             .filter(|definition| definition.matrix)
             .map(|definition| self.wanted(definition))
@@ -78,7 +78,12 @@ impl Catalog {
     /// `+revert:PATCH` after it, once or more, where each PATCH is what [`series::read`]
     /// takes, or with an option or a file of options (see `Setting`). Paths are relative to
     /// `cwd`; mails are taken apart in `cache`.
-    pub fn resolve(&self, word: &str, cwd: &Path, cache: &Cache) -> Result<Wanted, KernelError> {
+    pub fn resolve(
+        &self,
+        word: &str,
+        cwd: &Path,
+        cache: &Cache,
+    ) -> Result<KernelSpec, KernelError> {
         let pieces: Vec<&str> = word.split('+').collect();
         // The longest beginning that exists is the kernel, so that a file whose own
         // name has a `+` wins.
@@ -111,7 +116,7 @@ impl Catalog {
     /// Puts on a kernel what comes after it in a word.
     fn patch(
         &self,
-        wanted: &mut Wanted,
+        wanted: &mut KernelSpec,
         word: &str,
         mut rest: &[&str],
         cwd: &Path,
@@ -196,7 +201,7 @@ impl Catalog {
     /// Changes a kernel's configuration.
     fn configure(
         &self,
-        wanted: &mut Wanted,
+        wanted: &mut KernelSpec,
         setting: Setting,
         word: &str,
     ) -> Result<(), KernelError> {
@@ -225,7 +230,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn kernel(&self, word: &str, cwd: &Path) -> Result<Wanted, KernelError> {
+    fn kernel(&self, word: &str, cwd: &Path) -> Result<KernelSpec, KernelError> {
         if let Some(definition) = self.definitions.get(word) {
             return self.wanted(definition);
         }
@@ -258,7 +263,7 @@ impl Catalog {
             .is_some_and(|extension| extension == "yaml")
         {
             let wanted = self.wanted(&Definition::read(&path)?)?;
-            return Ok(Wanted {
+            return Ok(KernelSpec {
                 word: absolute(&path),
                 ..wanted
             });
@@ -269,7 +274,7 @@ impl Catalog {
             image::inspect(&path)?;
             Origin::Image(path.clone())
         };
-        Ok(Wanted {
+        Ok(KernelSpec {
             name: file_name(&path),
             word: absolute(&path),
             origin,
@@ -278,7 +283,7 @@ impl Catalog {
         })
     }
 
-    fn directory(&self, path: &Path) -> Result<Wanted, KernelError> {
+    fn directory(&self, path: &Path) -> Result<KernelSpec, KernelError> {
         for missing in ["Makefile", "Kconfig"] {
             if !path.join(missing).is_file() {
                 return Err(WordError::Folderless {
@@ -297,7 +302,7 @@ impl Catalog {
     }
 
     /// A source that no definition describes.
-    fn plain(&self, source: Source, name: String, word: String) -> Result<Wanted, KernelError> {
+    fn plain(&self, source: Source, name: String, word: String) -> Result<KernelSpec, KernelError> {
         let config = self
             .definitions
             .get(CONFIG_OF_DIRECTORIES)
@@ -305,7 +310,7 @@ impl Catalog {
         let Origin::Recipe(recipe) = self.wanted(config)?.origin else {
             return Err(self.unknown(CONFIG_OF_DIRECTORIES, &self.folder).into());
         };
-        Ok(Wanted {
+        Ok(KernelSpec {
             name,
             word,
             origin: Origin::Recipe(Recipe {

@@ -371,7 +371,7 @@ pub(crate) fn beside_image(image: &Path, release: Option<&str>) -> Option<PathBu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wanted::Fragment;
+    use crate::kernel_spec::Fragment;
 
     fn fragment(name: &str, text: &str) -> Fragment {
         Fragment {

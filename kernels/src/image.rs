@@ -16,7 +16,7 @@ use crate::error::Class;
 /// What kind of image a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ImageKind {
     /// An ELF file with a PVH entry.
     Vmlinux,
     /// The boot protocol's form.
@@ -27,7 +27,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ImageKind,
     /// The kernel's release as the image has it, for instance `6.12.117`.
     pub release: Option<String>,
 }
@@ -101,21 +101,21 @@ pub fn inspect(path: &Path) -> Result<Image, ImageError> {
         why,
     })?;
     let release = match kind {
-        Kind::BzImage => boot_version(&head),
-        Kind::Vmlinux => banner(&mut file).map_err(read)?,
+        ImageKind::BzImage => boot_version(&head),
+        ImageKind::Vmlinux => banner(&mut file).map_err(read)?,
     };
     Ok(Image { kind, release })
 }
 
-fn identify(head: &[u8], file: &mut File) -> Result<Kind, String> {
+fn identify(head: &[u8], file: &mut File) -> Result<ImageKind, String> {
     if head.is_empty() {
         return Err("the file is empty".to_owned());
     }
     if head.starts_with(b"\x7fELF") {
-        return elf(head, file).map(|()| Kind::Vmlinux);
+        return elf(head, file).map(|()| ImageKind::Vmlinux);
     }
     if head.get(0x1fe..0x200) == Some(&[0x55, 0xaa]) && head.get(0x202..0x206) == Some(b"HdrS") {
-        return Ok(Kind::BzImage);
+        return Ok(ImageKind::BzImage);
     }
     let looks = [
         (

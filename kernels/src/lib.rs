@@ -4,7 +4,7 @@
 //! *built* once in the cache and *kept* under the digest of everything that went in:
 //!
 //! ```text
-//! word ─ catalog ─► Wanted ─ ensure ─► Kernel
+//! word ─ catalog ─► KernelSpec ─ ensure ─► Kernel
 //!                    │  source: a Debian package, a directory, a commit, a tarball, an address
 //!                    │  patch:  diffs, applied to the store's own copy in place
 //!                    │  config: fragments, each option of which is checked
@@ -22,9 +22,10 @@ pub mod catalog;
 pub mod config;
 pub mod definition;
 pub mod digest;
-pub mod ensure;
+pub mod get_or_build;
 pub mod guard;
 pub mod image;
+pub mod kernel_spec;
 pub mod patch;
 pub mod profile;
 pub mod progress;
@@ -32,7 +33,6 @@ pub mod series;
 pub mod source;
 pub mod store;
 pub mod toolchain;
-pub mod wanted;
 
 mod build;
 mod error;
@@ -53,9 +53,9 @@ pub use build::BuildError;
 pub use cache::Cache;
 pub use catalog::Catalog;
 pub use digest::Digest;
-pub use ensure::{BuildOptions, ensure, ensure_profiled};
 pub use error::{Class, KernelError};
-pub use progress::{Event, Progress, Stage};
+pub use get_or_build::{BuildOptions, get_or_build, get_or_build_profiled};
+pub use kernel_spec::KernelSpec;
+pub use progress::{BuildEvent, BuildStage, Progress};
 pub use series::{Series, SeriesError};
 pub use store::Kernel;
-pub use wanted::Wanted;

@@ -20,15 +20,15 @@ pub use changes::ChangedFile;
 pub(crate) use changes::changed;
 pub use gcov::{Counts, GcovError};
 pub use objects::Counted;
-pub(crate) use objects::Plan;
+pub(crate) use objects::ProfilePlan;
 pub(crate) use seed::{seed, settle};
 
 use crate::cache::CacheError;
 use crate::config::{ConfigError, Requested};
 use crate::digest::Digester;
+use crate::kernel_spec::{Fragment, Patch, Recipe};
 use crate::store::{self, Kernel};
 use crate::tree::Content;
-use crate::wanted::{Fragment, Patch, Recipe};
 
 /// The name of a profile in a kernel's entry.
 pub(crate) const FILE: &str = "profile.json";
@@ -80,18 +80,18 @@ impl Profiled {
 
 /// What patches do to a source.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct ProfileRequest<'a> {
     /// The patches that are not looked at: those that the base has as well.
     pub(crate) before: &'a [Patch],
 }
 
-impl<'a> Subject<'a> {
+impl<'a> ProfileRequest<'a> {
     /// What `patched` has on top of `base`, if it is patches on the same source.
-    pub(crate) fn of(base: &'a Recipe, patched: &Recipe) -> Option<Subject<'a>> {
+    pub(crate) fn of(base: &'a Recipe, patched: &Recipe) -> Option<ProfileRequest<'a>> {
         let on_top = base.source == patched.source
             && patched.patches.len() > base.patches.len()
             && patched.patches.starts_with(&base.patches);
-        on_top.then_some(Subject {
+        on_top.then_some(ProfileRequest {
             before: &base.patches,
         })
     }
@@ -120,7 +120,7 @@ pub(crate) fn requested(recipe: &Recipe) -> Result<Requested, ConfigError> {
 /// `CFLAGS_KERNEL` is kbuild's variable for flags of code that is built in
 /// (`Documentation/kbuild/kbuild.rst`); `$@` is the object. `scripts/Makefile.lib` would,
 /// with gcov in the configuration, call objtool on every object in another way.
-pub(crate) fn variables(plan: &Plan) -> Vec<String> {
+pub(crate) fn variables(plan: &ProfilePlan) -> Vec<String> {
     let hidden = "$(filter %/Makefile.lib,$(lastword $(MAKEFILE_LIST)))";
     let mut variables = vec![format!("{OPTION}=$(if {hidden},,y)")];
     if !plan.objects.is_empty() {
@@ -149,7 +149,7 @@ pub(crate) fn gcov(compiler: &str) -> String {
 pub(crate) fn keep(
     entry: &Path,
     objects: &Path,
-    plan: &Plan,
+    plan: &ProfilePlan,
     compiler: &str,
     before: &BTreeMap<String, Content>,
     after: &BTreeMap<String, Content>,

@@ -6,18 +6,18 @@ use std::fmt;
 
 /// Something to be told. All texts are one line, without a line's end.
 #[derive(Debug, Clone, Copy)]
-pub enum Event<'a> {
+pub enum BuildEvent<'a> {
     /// A stage begins.
-    Stage {
+    BuildStage {
         /// Which.
-        stage: Stage,
+        stage: BuildStage,
         /// On what, for instance a kernel's or package's name.
         detail: &'a str,
     },
     /// A stage is this far.
     Count {
         /// Which.
-        stage: Stage,
+        stage: BuildStage,
         /// Steps done: bytes fetched, files unpacked, copied or compiled.
         done: u64,
         /// Steps in all, as estimated from the last time; `done` may exceed it.
@@ -34,7 +34,7 @@ pub enum Event<'a> {
 /// A stage of getting a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Stage {
+pub enum BuildStage {
     /// A source package is fetched.
     Fetch,
     /// A source is unpacked into the cache.
@@ -51,16 +51,16 @@ pub enum Stage {
     Store,
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for BuildStage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Stage::Fetch => "fetching",
-            Stage::Unpack => "unpacking",
-            Stage::Copy => "copying",
-            Stage::Patch => "patching",
-            Stage::Configure => "configuring",
-            Stage::Compile => "compiling",
-            Stage::Store => "storing",
+            BuildStage::Fetch => "fetching",
+            BuildStage::Unpack => "unpacking",
+            BuildStage::Copy => "copying",
+            BuildStage::Patch => "patching",
+            BuildStage::Configure => "configuring",
+            BuildStage::Compile => "compiling",
+            BuildStage::Store => "storing",
         })
     }
 }
@@ -68,7 +68,7 @@ impl fmt::Display for Stage {
 /// Who is told.
 pub trait Progress: Sync {
     /// Takes one event. Called from the thread that works, so it must be quick.
-    fn event(&self, event: Event<'_>);
+    fn event(&self, event: BuildEvent<'_>);
 
     /// Whether each line of a compiler's output is wanted.
     fn wants_lines(&self) -> bool {
@@ -81,5 +81,5 @@ pub trait Progress: Sync {
 pub struct Silent;
 
 impl Progress for Silent {
-    fn event(&self, _event: Event<'_>) {}
+    fn event(&self, _event: BuildEvent<'_>) {}
 }

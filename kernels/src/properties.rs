@@ -11,9 +11,9 @@ use proptest::sample::Index;
 
 use crate::config::{Config, Requested};
 use crate::definition::Definition;
+use crate::kernel_spec::{Direction, Fragment, Patch};
 use crate::patch::text;
 use crate::series::fuzzing;
-use crate::wanted::{Direction, Fragment, Patch};
 
 /// One change of a text: what is done, where, how much, with what.
 type Edit = (u8, Index, usize, Index);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::catalog::WordError;
 use crate::definition::is_option;
-use crate::wanted::{Fragment, file_name};
+use crate::kernel_spec::{Fragment, file_name};
 
 /// What stands before a fragment's file.
 const FRAGMENT: &str = "fragment:";

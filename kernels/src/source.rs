@@ -25,11 +25,11 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{Cache, CacheError, EntryLock, Part, Wait};
 use crate::digest::Digest;
 use crate::error::Class;
+use crate::kernel_spec::Source;
 use crate::process::JobError;
-use crate::progress::{Event, Progress};
+use crate::progress::{BuildEvent, Progress};
 use crate::toolchain::{ToolError, Toolbox};
 use crate::tree::SourceTree;
-use crate::wanted::Source;
 
 pub(crate) use git::History;
 use repository::RepositoryError;
@@ -237,7 +237,7 @@ impl SourceError {
 }
 
 /// With what sources are got.
-pub(crate) struct Getting<'a> {
+pub(crate) struct Fetcher<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) tools: &'a Toolbox,
     pub(crate) progress: &'a dyn Progress,
@@ -261,7 +261,7 @@ pub(crate) struct Opened {
     pub(crate) history: Option<History>,
 }
 
-impl Getting<'_> {
+impl Fetcher<'_> {
     /// What a source is. A directory has to be copied for that, and comes locked.
     pub(crate) fn identify(
         &self,
@@ -323,7 +323,7 @@ impl Getting<'_> {
                 cancel: self.cancel,
                 told: &|holder| {
                     let note = format!("waiting for {part}/{name}, which {holder} uses");
-                    self.progress.event(Event::Note(&note));
+                    self.progress.event(BuildEvent::Note(&note));
                 },
             },
         )

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{Cache, CacheError, EntryLock, Part, TempEntry, Wait};
 use crate::config::Config;
 use crate::digest::Digest;
-use crate::image::Kind;
+use crate::image::ImageKind;
+use crate::kernel_spec::Direction;
 use crate::source::Identity;
 use crate::toolchain::Toolchain;
-use crate::wanted::Direction;
 
 /// The number of the manifest's form.
 pub const SCHEMA: u32 = 1;
@@ -57,7 +57,7 @@ pub struct Manifest {
     /// Its name in the store.
     pub key: Digest,
     /// The kind of its image.
-    pub kind: Kind,
+    pub kind: ImageKind,
     /// The digest of the image's bytes.
     pub image_digest: Digest,
     /// What `uname -r` says in it.
@@ -180,7 +180,7 @@ impl Kernel {
 }
 
 /// What the store has under a key.
-pub(crate) enum Found {
+pub(crate) enum StoreLookup {
     Kernel(Box<Kernel>),
     /// Something that is not what it says; why.
     Damaged(String),
@@ -193,18 +193,18 @@ pub(crate) fn find(
     key: &Digest,
     name: &str,
     wait: &Wait<'_>,
-) -> Result<Found, CacheError> {
+) -> Result<StoreLookup, CacheError> {
     let Some(lock) = cache.read(Part::Kernels, &key.to_string(), wait)? else {
         let entry = cache.entry(Part::Kernels, &key.to_string());
         return Ok(if entry.exists() {
-            Found::Damaged("it has no lock file".to_owned())
+            StoreLookup::Damaged("it has no lock file".to_owned())
         } else {
-            Found::Nothing
+            StoreLookup::Nothing
         });
     };
     Ok(match open(lock, key, name) {
-        Ok(kernel) => Found::Kernel(Box::new(kernel)),
-        Err(why) => Found::Damaged(why),
+        Ok(kernel) => StoreLookup::Kernel(Box::new(kernel)),
+        Err(why) => StoreLookup::Damaged(why),
     })
 }
 
@@ -264,10 +264,10 @@ pub(crate) fn publish(
 }
 
 /// The image file's name in an entry.
-pub(crate) fn image_name(kind: Kind) -> &'static str {
+pub(crate) fn image_name(kind: ImageKind) -> &'static str {
     match kind {
-        Kind::Vmlinux => "vmlinux",
-        Kind::BzImage => "bzImage",
+        ImageKind::Vmlinux => "vmlinux",
+        ImageKind::BzImage => "bzImage",
     }
 }
 

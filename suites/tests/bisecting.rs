@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use miette::{IntoDiagnostic as _, miette};
-use numalab::bisect::report::{self, Outcome};
-use numalab::bisect::step::{Judge, Method};
-use numalab::bisect::{self, Request};
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::run::Stand;
+use numalab::guest::mode::AcceleratorChoice;
+use numalab::jobs::bisect::report::{self, Outcome};
+use numalab::jobs::bisect::step::{Judge, Method};
+use numalab::jobs::bisect::{self, BisectRequest};
+use numalab::run::Runner;
 use numalab::ui::Ui;
 use numalab_kernels::source::repository::Repository;
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
 }
 
 async fn found(bench: &Bench, form: &str, cancel: &CancellationToken) -> miette::Result<()> {
-    let lab = &bench.lab;
+    let workspace = &bench.workspace;
     let place = repository(bench, form)?;
     let repository = Repository::open(&place).into_diagnostic()?;
     let commit = |name| repository.commit(name).into_diagnostic();
@@ -60,7 +60,7 @@ async fn found(bench: &Bench, form: &str, cancel: &CancellationToken) -> miette:
         fragments: &[],
         broken_is_bad: false,
     };
-    let request = Request {
+    let request = BisectRequest {
         repository: &repository,
         good: commit("good")?,
         bad: commit("bad")?,
@@ -74,10 +74,10 @@ async fn found(bench: &Bench, form: &str, cancel: &CancellationToken) -> miette:
         ),
     };
     bisect::check(&request)?;
-    let host = Stand::check(lab, false, AcceleratorChoice::Auto)?;
+    let host = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
     let ui = Ui::new(false);
-    let judge = Judge::new(lab, host, &method, &ui, cancel);
-    let (report, folder) = bisect::run(lab, &request, judge, &method, form, &ui).await?;
+    let judge = Judge::new(workspace, host, &method, &ui, cancel);
+    let (report, folder) = bisect::run(workspace, &request, judge, &method, form, &ui).await?;
     let text = report::text(&report);
     println!("{text}report: {folder}");
     let expected = Outcome::Found {
@@ -125,7 +125,7 @@ fn program() -> miette::Result<PathBuf> {
 
 /// The repository, made if it is not there.
 fn repository(bench: &Bench, form: &str) -> miette::Result<PathBuf> {
-    let root = bench.lab.project.suites().join("..");
+    let root = bench.workspace.project.suites().join("..");
     let place = root.join("target/numalab/bisect").join(form);
     let place = place.into_std_path_buf();
     if git(&place, &["rev-parse", "--verify", "bad^{commit}"]).is_ok() {
@@ -135,7 +135,7 @@ fn repository(bench: &Bench, form: &str) -> miette::Result<PathBuf> {
     let output = Command::new(root.join("ci/bisect-repository"))
         .arg(&place)
         .arg(form)
-        .env("NUMALAB_CACHE", bench.lab.cache.root())
+        .env("NUMALAB_CACHE", bench.workspace.cache.root())
         .output()
         .into_diagnostic()?;
     said("ci/bisect-repository", &output)?;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use miette::miette;
-use numalab::check::{self, text};
-use numalab::comparison;
-use numalab::lab::Limits;
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::run::Stand;
+use numalab::guest::mode::AcceleratorChoice;
+use numalab::jobs::check::{self, text};
+use numalab::jobs::comparison;
+use numalab::run::Runner;
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
+use numalab::workspace::Limits;
+use numalab_kernels::kernel_spec::Direction;
 use numalab_kernels::series;
-use numalab_kernels::wanted::Direction;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, block_on};
@@ -194,27 +194,32 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
 }
 
 async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette::Result<()> {
-    let (lab, ui) = (&bench.lab, Ui::new(false));
-    let suites = lab.project.suites();
+    let (workspace, ui) = (&bench.workspace, Ui::new(false));
+    let suites = workspace.project.suites();
     let root = suites.parent().unwrap_or(&suites);
     let word = case.below.iter().fold(case.base.to_owned(), |word, name| {
         format!("{word}+{suites}/tests/patches/{name}.patch")
     });
-    let base = lab.wanted(&word)?;
+    let base = workspace.wanted(&word)?;
     let words: Vec<String> = case.series.iter().map(|word| (*word).to_owned()).collect();
-    let series = series::read(&words, Direction::Apply, root.as_std_path(), &lab.cache)
-        .map_err(|error| miette!("{error}"))?;
+    let series = series::read(
+        &words,
+        Direction::Apply,
+        root.as_std_path(),
+        &workspace.cache,
+    )
+    .map_err(|error| miette!("{error}"))?;
     let scenarios: Vec<Scenario> = bench
         .scenarios
         .iter()
         .filter(|scenario| scenario.name == case.scenario)
         .cloned()
         .collect();
-    let stand = Stand::check(lab, false, AcceleratorChoice::Auto)?;
-    let request = check::Request {
+    let runner = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let request = check::CheckRequest {
         base: &base,
         series: &series,
-        runs: comparison::Request {
+        runs: comparison::CompareRequest {
             scenarios: &scenarios,
             seeds: &[1],
             shift: None,
@@ -230,7 +235,8 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         trace: case.watched,
         repeat: "numalab check ...",
     };
-    let (report, folder) = check::run(lab, stand, &request, Limits::default(), &ui, cancel).await?;
+    let (report, folder) =
+        check::run(workspace, runner, &request, Limits::default(), &ui, cancel).await?;
     let text = text::check(&report);
     let missing: Vec<_> = case
         .says

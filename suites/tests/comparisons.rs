@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use miette::miette;
-use numalab::compare::Word;
-use numalab::comparison::{self, Sides};
-use numalab::lab::Limits;
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::proof::Memory;
+use numalab::guest::mode::AcceleratorChoice;
+use numalab::jobs::comparison::{self, Sides};
 use numalab::report::text;
-use numalab::run::Stand;
+use numalab::run::Runner;
+use numalab::run::cached_run::CachePolicy;
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
+use numalab::verdict::compare::Change;
+use numalab::workspace::Limits;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, block_on};
@@ -27,7 +27,7 @@ struct Case {
     kernel: Kernel,
     scenarios: &'static [&'static str],
     /// For each scenario; one alone is said of the whole comparison.
-    words: &'static [Word],
+    words: &'static [Change],
     exit_code: u8,
     /// Words that the report must contain.
     says: &'static str,
@@ -47,7 +47,7 @@ const CASES: [Case; 7] = [
         name: "cpuset-skip",
         kernel: Kernel::Shipped,
         scenarios: BEHAVIOURS,
-        words: &[Word::Fixed, Word::Holds],
+        words: &[Change::Fixed, Change::Holds],
         exit_code: 0,
         says: "fixed: cpuset/single-node-skip\nholds: vma/late-vma-scan",
     },
@@ -55,7 +55,7 @@ const CASES: [Case; 7] = [
         name: "no-late-vma-scan",
         kernel: Kernel::Shipped,
         scenarios: BEHAVIOURS,
-        words: &[Word::StillFailing, Word::Broken],
+        words: &[Change::StillFailing, Change::Broken],
         exit_code: 1,
         says: "broken: vma/late-vma-scan",
     },
@@ -63,7 +63,7 @@ const CASES: [Case; 7] = [
         name: "no-scan-period-limit",
         kernel: Kernel::Shipped,
         scenarios: BEHAVIOURS,
-        words: &[Word::StillFailing, Word::Holds],
+        words: &[Change::StillFailing, Change::Holds],
         exit_code: 0,
         says: "not this patch's fault: cpuset/single-node-skip",
     },
@@ -71,7 +71,7 @@ const CASES: [Case; 7] = [
         name: "comment-only",
         kernel: Kernel::Patched,
         scenarios: BEHAVIOURS,
-        words: &[Word::ChangesNothing],
+        words: &[Change::ChangesNothing],
         exit_code: 0,
         says: "changes nothing",
     },
@@ -79,7 +79,7 @@ const CASES: [Case; 7] = [
         name: "does-not-compile",
         kernel: Kernel::Patched,
         scenarios: BEHAVIOURS,
-        words: &[Word::Broken],
+        words: &[Change::Broken],
         exit_code: 1,
         says: "this_variable_does_not_exist",
     },
@@ -87,7 +87,7 @@ const CASES: [Case; 7] = [
         name: "warns-at-boot",
         kernel: Kernel::Patched,
         scenarios: &["smoke/two-nodes"],
-        words: &[Word::Broken],
+        words: &[Change::Broken],
         exit_code: 1,
         says: "WARNING: ",
     },
@@ -95,7 +95,7 @@ const CASES: [Case; 7] = [
         name: "panics-at-boot",
         kernel: Kernel::Patched,
         scenarios: &["smoke/two-nodes"],
-        words: &[Word::Broken],
+        words: &[Change::Broken],
         exit_code: 1,
         says: "a panic on purpose",
     },
@@ -126,13 +126,13 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
 /// A patch that upstream has taken is told as such, although its text differs there.
 fn already_there(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
     let patch = bench
-        .lab
+        .workspace
         .project
         .kernels()
         .join("patches/cpuset-skip.patch");
-    let wanted = bench.lab.wanted(&format!("linux-7.2+{patch}"))?;
+    let wanted = bench.workspace.wanted(&format!("linux-7.2+{patch}"))?;
     let said = match bench
-        .lab
+        .workspace
         .kernel(&wanted, Limits::default(), &Ui::new(false), cancel)
     {
         Ok(kernel) => return Err(miette!("it was built: {}", kernel.id.shown())),
@@ -149,7 +149,7 @@ fn already_there(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
 /// A scenario about something that came later than both kernels is not run, is named with
 /// the reason, and proves nothing.
 async fn not_run(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
-    let (lab, ui) = (&bench.lab, Ui::new(false));
+    let (workspace, ui) = (&bench.workspace, Ui::new(false));
     let shipped = bench
         .scenarios
         .iter()
@@ -160,10 +160,10 @@ async fn not_run(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
         shipped.text
     );
     let scenarios = [Scenario::parse(&shipped.file, &text)?];
-    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
-    let (base, patched) = (lab.wanted(BASE)?, lab.wanted("cpuset-skip")?);
-    let sides = Sides::build(lab, &base, &patched, Limits::default(), &ui, cancel)?;
-    let request = comparison::Request {
+    let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let (base, patched) = (workspace.wanted(BASE)?, workspace.wanted("cpuset-skip")?);
+    let sides = Sides::build(workspace, &base, &patched, Limits::default(), &ui, cancel)?;
+    let request = comparison::CompareRequest {
         scenarios: &scenarios,
         seeds: &[1, 2, 3],
         shift: None,
@@ -171,16 +171,24 @@ async fn not_run(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
         jobs: Some(1),
         budget: None,
     };
-    let (report, folder) =
-        comparison::run(lab, checked, &sides, &request, String::new(), &ui, cancel).await?;
+    let (report, folder) = comparison::run(
+        workspace,
+        checked,
+        &sides,
+        &request,
+        String::new(),
+        &ui,
+        cancel,
+    )
+    .await?;
     let text = text::comparison(&report);
-    let words: Vec<Word> = report.scenarios.iter().map(|one| one.word).collect();
+    let words: Vec<Change> = report.scenarios.iter().map(|one| one.word).collect();
     let reason = format!(
         "{} does not apply to {}: it is about v99.0 and later: it is of the future",
         shipped.name, report.base.release
     );
     let runs: usize = report.scenarios.iter().map(|one| one.base.len()).sum();
-    if words != [Word::DoesNotApply]
+    if words != [Change::DoesNotApply]
         || runs != 0
         || report.exit_code != 3
         || !text.contains(&reason)
@@ -195,13 +203,13 @@ async fn not_run(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
 }
 
 async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette::Result<()> {
-    let (lab, ui) = (&bench.lab, Ui::new(false));
+    let (workspace, ui) = (&bench.workspace, Ui::new(false));
     let word = match case.kernel {
         Kernel::Shipped => case.name.to_owned(),
         Kernel::Patched => {
             format!(
                 "{BASE}+{}/tests/patches/{}.patch",
-                lab.project.suites(),
+                workspace.project.suites(),
                 case.name
             )
         }
@@ -212,11 +220,11 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         .filter(|scenario| case.scenarios.contains(&scenario.name.as_str()))
         .cloned()
         .collect();
-    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
-    let checked = checked.remembering(Memory::of_test());
-    let (base, patched) = (lab.wanted(BASE)?, lab.wanted(&word)?);
-    let sides = Sides::build(lab, &base, &patched, Limits::default(), &ui, cancel)?;
-    let request = comparison::Request {
+    let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let checked = checked.caching(CachePolicy::of_test());
+    let (base, patched) = (workspace.wanted(BASE)?, workspace.wanted(&word)?);
+    let sides = Sides::build(workspace, &base, &patched, Limits::default(), &ui, cancel)?;
+    let request = comparison::CompareRequest {
         scenarios: &scenarios,
         seeds: &[1, 2, 3],
         shift: None,
@@ -227,8 +235,8 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
     };
     let repeat = format!("numalab compare {BASE} {word} {}", case.scenarios.join(" "));
     let (report, folder) =
-        comparison::run(lab, checked, &sides, &request, repeat, &ui, cancel).await?;
-    let words: Vec<Word> = match &report.overall {
+        comparison::run(workspace, checked, &sides, &request, repeat, &ui, cancel).await?;
+    let words: Vec<Change> = match &report.overall {
         Some(overall) => vec![overall.word],
         None => report
             .scenarios

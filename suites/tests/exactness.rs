@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use camino::Utf8Path;
 use libtest_mimic::Trial;
 use miette::{IntoDiagnostic as _, miette};
-use numalab::lab::{Lab, Limits};
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::report::{Life, RunReport, text};
-use numalab::run::{Request, Stand};
+use numalab::guest::mode::AcceleratorChoice;
+use numalab::report::{RunReport, StartedFrom, text};
+use numalab::run::{RunRequest, Runner};
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
+use numalab::workspace::{Limits, Workspace};
 use numalab_kernels::Cache;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,7 @@ const SOME: [&str; 2] = ["cpuset/single-node-skip", "smoke/two-nodes"];
 const MANY: usize = 100 * 1024;
 
 pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
-    let kernel = bench.lab.wanted(KERNEL)?;
+    let kernel = bench.workspace.wanted(KERNEL)?;
     let scenarios: Vec<Scenario> = bench
         .scenarios
         .iter()
@@ -70,7 +70,7 @@ fn trial(
     let bench = Arc::clone(bench);
     Trial::test(crate::name(&scenario, variant), move || {
         block_on(|cancel| async move {
-            same_bytes(&bench.lab, &scenario, kernel, at_least, &cancel).await
+            same_bytes(&bench.workspace, &scenario, kernel, at_least, &cancel).await
         })
     })
 }
@@ -79,41 +79,41 @@ fn trial(
 /// seeds restored from a guest that is booted and saved anew, at whatever moment the busy host
 /// finds for it.
 async fn same_bytes(
-    lab: &Lab,
+    workspace: &Workspace,
     scenario: &Scenario,
     kernel: &str,
     at_least: usize,
     cancel: &CancellationToken,
 ) -> miette::Result<()> {
     let ui = Ui::new(false);
-    let kernel = lab.kernel(&lab.wanted(kernel)?, Limits::default(), &ui, cancel)?;
-    let stand = async |lab: &Lab, cold| -> miette::Result<Stand> {
-        let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?.cold(cold);
+    let kernel = workspace.kernel(&workspace.wanted(kernel)?, Limits::default(), &ui, cancel)?;
+    let runner = async |workspace: &Workspace, cold| -> miette::Result<Runner> {
+        let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?.cold(cold);
         Ok(checked.ready(&kernel.id, &ui, cancel).await?)
     };
-    let run = async |stand: &Stand, seed| -> miette::Result<RunReport> {
-        let request = Request::new(scenario, &kernel.id, seed, None, &[])?;
-        Ok(stand.run(&request, &ui, cancel).await?)
+    let run = async |runner: &Runner, seed| -> miette::Result<RunReport> {
+        let request = RunRequest::new(scenario, &kernel.id, seed, None, &[])?;
+        Ok(runner.run(&request, &ui, cancel).await?)
     };
-    let cold = stand(lab, true).await?;
+    let cold = runner(workspace, true).await?;
     let first = run(&cold, 1).await?;
     let second = run(&cold, 2).await?;
     let fresh = tempfile::tempdir().into_diagnostic()?;
-    let mut elsewhere = Lab::open()?;
+    let mut elsewhere = Workspace::open()?;
     elsewhere.cache = Cache::open(fresh.path()).into_diagnostic()?;
-    let restoring = stand(&elsewhere, false).await?;
+    let restoring = runner(&elsewhere, false).await?;
     let (busy, restored) = {
         let _load = Load::start();
         (run(&cold, 1).await?, run(&restoring, 1).await?)
     };
     let restored_second = run(&restoring, 2).await?;
 
-    for (one, other, life) in [
-        (&first, &busy, Life::Cold),
-        (&first, &restored, Life::Restored),
-        (&second, &restored_second, Life::Restored),
+    for (one, other, started_from) in [
+        (&first, &busy, StartedFrom::Cold),
+        (&first, &restored, StartedFrom::Restored),
+        (&second, &restored_second, StartedFrom::Restored),
     ] {
-        if one.life != Life::Cold || other.life != life {
+        if one.started_from != StartedFrom::Cold || other.started_from != started_from {
             return Err(miette!(
                 "a run did not begin as it was to: {}",
                 other.folder

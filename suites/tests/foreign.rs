@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use miette::{IntoDiagnostic as _, miette};
-use numalab::lab::Limits;
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::proof::Memory;
-use numalab::report::{Life, PlanIn, text};
-use numalab::run::{Request, Stand};
+use numalab::guest::mode::AcceleratorChoice;
+use numalab::report::{PlanIn, StartedFrom, text};
+use numalab::run::cached_run::CachePolicy;
+use numalab::run::{RunRequest, Runner};
 use numalab::ui::Ui;
 use numalab::verdict::Verdict;
+use numalab::workspace::Limits;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, block_on, name};
@@ -34,8 +34,8 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
 }
 
 async fn runs(bench: &Bench, index: usize, cancel: &CancellationToken) -> miette::Result<()> {
-    let (lab, ui) = (&bench.lab, Ui::new(false));
-    let built = lab.kernel(&lab.wanted(KERNEL)?, Limits::default(), &ui, cancel)?;
+    let (workspace, ui) = (&bench.workspace, Ui::new(false));
+    let built = workspace.kernel(&workspace.wanted(KERNEL)?, Limits::default(), &ui, cancel)?;
     // The same kernel with another name for the folder that the agent looks for.
     let folder = tempfile::tempdir().into_diagnostic()?;
     let mut image = std::fs::read(&built.id.path).into_diagnostic()?;
@@ -55,7 +55,7 @@ async fn runs(bench: &Bench, index: usize, cancel: &CancellationToken) -> miette
     let word = path
         .to_str()
         .ok_or_else(|| miette!("{path:?} is no text"))?;
-    let theirs = lab.kernel(&lab.wanted(word)?, Limits::default(), &ui, cancel)?;
+    let theirs = workspace.kernel(&workspace.wanted(word)?, Limits::default(), &ui, cancel)?;
     if theirs.id.plan_in != PlanIn::Initramfs {
         return Err(miette!("it is not seen that it cannot read fw_cfg"));
     }
@@ -64,14 +64,14 @@ async fn runs(bench: &Bench, index: usize, cancel: &CancellationToken) -> miette
             "kernels of numalab's own configuration alone are saved"
         ));
     }
-    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
-    let stand = checked
-        .remembering(Memory::of_test())
+    let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let runner = checked
+        .caching(CachePolicy::of_test())
         .ready(&theirs.id, &ui, cancel)
         .await?;
-    let request = Request::new(&bench.scenarios[index], &theirs.id, 1, None, &[])?;
-    let report = stand.run(&request, &ui, cancel).await?;
-    if (report.life, report.judgement.verdict) != (Life::Cold, Verdict::Pass) {
+    let request = RunRequest::new(&bench.scenarios[index], &theirs.id, 1, None, &[])?;
+    let report = runner.run(&request, &ui, cancel).await?;
+    if (report.started_from, report.judgement.verdict) != (StartedFrom::Cold, Verdict::Pass) {
         return Err(miette!("{}", text::details(&report)));
     }
     Ok(())

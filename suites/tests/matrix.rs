@@ -4,22 +4,26 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use miette::miette;
-use numalab::lab::{Lab, Limits};
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::proof::Memory;
+use numalab::guest::mode::AcceleratorChoice;
 use numalab::report::{RunReport, text};
-use numalab::run::{Request, Stand};
+use numalab::run::cached_run::CachePolicy;
+use numalab::run::{RunRequest, Runner};
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
 use numalab::verdict::Verdict;
-use numalab_kernels::Wanted;
-use numalab_kernels::wanted::ExpectedVerdict;
+use numalab::workspace::{Limits, Workspace};
+use numalab_kernels::KernelSpec;
+use numalab_kernels::kernel_spec::ExpectedVerdict;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, applies, block_on, name};
 
 pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
-    let kernels = bench.lab.catalog.matrix().map_err(numalab::lab::report)?;
+    let kernels = bench
+        .workspace
+        .catalog
+        .matrix()
+        .map_err(numalab::error::report)?;
     for kernel in &kernels {
         known(kernel, &bench.scenarios)?;
         if kernel.release().is_none() {
@@ -42,7 +46,8 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
                 trials.push(Trial::test(name(scenario, &variant), move || {
                     block_on(|cancel| async move {
                         let scenario = &bench.scenarios[index];
-                        let reports = run(&bench.lab, scenario, &kernel, live, &cancel).await?;
+                        let reports =
+                            run(&bench.workspace, scenario, &kernel, live, &cancel).await?;
                         as_expected(&reports, expected(&kernel, scenario))
                     })
                 }));
@@ -54,7 +59,7 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
 
 /// An expectation about a scenario that does not exist, or does not apply, would never be
 /// looked at.
-fn known(kernel: &Wanted, scenarios: &[Scenario]) -> miette::Result<()> {
+fn known(kernel: &KernelSpec, scenarios: &[Scenario]) -> miette::Result<()> {
     let unknown = kernel
         .expected
         .keys()
@@ -77,7 +82,7 @@ fn known(kernel: &Wanted, scenarios: &[Scenario]) -> miette::Result<()> {
     }
 }
 
-fn expected(kernel: &Wanted, scenario: &Scenario) -> Verdict {
+fn expected(kernel: &KernelSpec, scenario: &Scenario) -> Verdict {
     match kernel.expects(&scenario.name) {
         ExpectedVerdict::Pass => Verdict::Pass,
         ExpectedVerdict::Fail => Verdict::Fail,
@@ -87,21 +92,21 @@ fn expected(kernel: &Wanted, scenario: &Scenario) -> Verdict {
 
 /// Exact mode: one seed says it. Live mode: three runs must agree.
 async fn run(
-    lab: &Lab,
+    workspace: &Workspace,
     scenario: &Scenario,
-    kernel: &Wanted,
+    kernel: &KernelSpec,
     live: bool,
     cancel: &CancellationToken,
 ) -> miette::Result<Vec<RunReport>> {
     let ui = Ui::new(false);
-    let checked = Stand::check(lab, live, AcceleratorChoice::Auto)?;
-    let checked = checked.remembering(Memory::of_test());
-    let kernel = lab.kernel(kernel, Limits::default(), &ui, cancel)?;
-    let stand = checked.ready(&kernel.id, &ui, cancel).await?;
+    let checked = Runner::check(workspace, live, AcceleratorChoice::Auto)?;
+    let checked = checked.caching(CachePolicy::of_test());
+    let kernel = workspace.kernel(kernel, Limits::default(), &ui, cancel)?;
+    let runner = checked.ready(&kernel.id, &ui, cancel).await?;
     let mut reports = Vec::new();
     for seed in 1..=if live { 3 } else { 1 } {
-        let request = Request::new(scenario, &kernel.id, seed, None, &[])?;
-        reports.push(stand.run(&request, &ui, cancel).await?);
+        let request = RunRequest::new(scenario, &kernel.id, seed, None, &[])?;
+        reports.push(runner.run(&request, &ui, cancel).await?);
     }
     Ok(reports)
 }

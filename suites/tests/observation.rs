@@ -7,14 +7,14 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use libtest_mimic::Trial;
 use miette::{IntoDiagnostic as _, miette};
-use numalab::bundle;
-use numalab::coverage::{self, Exercise};
-use numalab::divergence::{self, Found};
-use numalab::lab::Limits;
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::run::{Request, Stand};
+use numalab::guest::mode::AcceleratorChoice;
+use numalab::jobs::coverage::{self, Exercise};
+use numalab::jobs::divergence::{self, DivergencePoint};
+use numalab::run::bundle;
+use numalab::run::{RunRequest, Runner};
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
+use numalab::workspace::Limits;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, block_on};
@@ -48,12 +48,12 @@ fn scenarios(bench: &Bench, name: &str) -> Vec<Scenario> {
 
 /// A patch of which a scenario runs lines, and one of which none does.
 async fn changed_lines(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
-    let (lab, ui) = (&bench.lab, Ui::new(false));
-    let base = lab.wanted(BASE)?;
-    let kernel = lab.kernel(&base, Limits::default(), &ui, cancel)?;
-    let stand = Stand::check(lab, false, AcceleratorChoice::Auto)?;
-    let stand = stand.ready(&kernel.id, &ui, cancel).await?;
-    let patches = lab.project.suites().join("tests/patches");
+    let (workspace, ui) = (&bench.workspace, Ui::new(false));
+    let base = workspace.wanted(BASE)?;
+    let kernel = workspace.kernel(&base, Limits::default(), &ui, cancel)?;
+    let runner = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let runner = runner.ready(&kernel.id, &ui, cancel).await?;
+    let patches = workspace.project.suites().join("tests/patches");
     for (word, scenario, expected) in [
         ("cpuset-skip".to_owned(), SKIP, Exercise::Exercised),
         (
@@ -62,9 +62,9 @@ async fn changed_lines(bench: &Bench, cancel: &CancellationToken) -> miette::Res
             Exercise::NotExercised,
         ),
     ] {
-        let patched = lab.wanted(&word)?;
+        let patched = workspace.wanted(&word)?;
         let scenarios = scenarios(bench, scenario);
-        let subject = coverage::Subject {
+        let subject = coverage::CoverageRequest {
             base: &base,
             patched: &patched,
             scenarios: &scenarios,
@@ -73,7 +73,7 @@ async fn changed_lines(bench: &Bench, cancel: &CancellationToken) -> miette::Res
             append: &[],
             jobs: Some(1),
         };
-        let measured = coverage::measure(lab, &stand, &subject, &ui, cancel).await?;
+        let measured = coverage::measure(workspace, &runner, &subject, &ui, cancel).await?;
         let coverage = measured.map_err(|absent| miette!("{absent}"))?;
         let text = coverage::text::coverage(&coverage);
         println!("{text}");
@@ -101,15 +101,20 @@ async fn changed_lines(bench: &Bench, cancel: &CancellationToken) -> miette::Res
 
 /// The fix and its base part in the scenario that it fixes; a kernel and itself never do.
 async fn first_divergence(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
-    let (lab, ui) = (&bench.lab, Ui::new(false));
-    let base = lab.kernel(&lab.wanted(BASE)?, Limits::default(), &ui, cancel)?;
-    let fixed = lab.kernel(&lab.wanted("cpuset-skip")?, Limits::default(), &ui, cancel)?;
-    let stand = Stand::check(lab, false, AcceleratorChoice::Auto)?;
-    let stand = stand.ready(&base.id, &ui, cancel).await?;
+    let (workspace, ui) = (&bench.workspace, Ui::new(false));
+    let base = workspace.kernel(&workspace.wanted(BASE)?, Limits::default(), &ui, cancel)?;
+    let fixed = workspace.kernel(
+        &workspace.wanted("cpuset-skip")?,
+        Limits::default(),
+        &ui,
+        cancel,
+    )?;
+    let runner = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let runner = runner.ready(&base.id, &ui, cancel).await?;
     let scenarios = scenarios(bench, SKIP);
     let mut all = Vec::new();
     for patched in [&fixed, &base] {
-        let subject = divergence::Subject {
+        let subject = divergence::DivergenceRequest {
             base: &base.id,
             patched: &patched.id,
             scenarios: &scenarios,
@@ -118,12 +123,16 @@ async fn first_divergence(bench: &Bench, cancel: &CancellationToken) -> miette::
             append: &[],
             jobs: Some(1),
         };
-        all.extend(divergence::find(&stand, &subject, &ui, cancel).await?);
+        all.extend(divergence::find(&runner, &subject, &ui, cancel).await?);
     }
     let text = divergence::text::divergences(&all);
     println!("{text}");
     match (&all[0].found, &all[1].found) {
-        (Found::Differs { base: Some(_), .. }, Found::Same { events }) if *events > 0 => Ok(()),
+        (DivergencePoint::Differs { base: Some(_), .. }, DivergencePoint::Same { events })
+            if *events > 0 =>
+        {
+            Ok(())
+        }
         _ => Err(miette!(
             "the fix differs from its base, and the base from nothing:\n{text}"
         )),
@@ -132,19 +141,28 @@ async fn first_divergence(bench: &Bench, cancel: &CancellationToken) -> miette::
 
 /// A bundle that is unpacked elsewhere gives the same digits where there is no numalab.
 async fn packed(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
-    let (lab, ui) = (&bench.lab, Ui::new(false));
-    let kernel = lab.kernel(&lab.wanted("cpuset-skip")?, Limits::default(), &ui, cancel)?;
-    let stand = Stand::check(lab, false, AcceleratorChoice::Auto)?;
-    let stand = stand.ready(&kernel.id, &ui, cancel).await?;
+    let (workspace, ui) = (&bench.workspace, Ui::new(false));
+    let kernel = workspace.kernel(
+        &workspace.wanted("cpuset-skip")?,
+        Limits::default(),
+        &ui,
+        cancel,
+    )?;
+    let runner = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let runner = runner.ready(&kernel.id, &ui, cancel).await?;
     let scenarios = scenarios(bench, SKIP);
-    let request = Request::new(&scenarios[0], &kernel.id, 1, None, &[])?;
-    let report = stand.run(&request, &ui, cancel).await?;
+    let request = RunRequest::new(&scenarios[0], &kernel.id, 1, None, &[])?;
+    let report = runner.run(&request, &ui, cancel).await?;
 
     let elsewhere = tempfile::tempdir().into_diagnostic()?;
     let elsewhere = Utf8Path::from_path(elsewhere.path()).ok_or_else(|| miette!("not UTF-8"))?;
     let file = elsewhere.join("a bundle.tar.xz");
-    let made = bundle::make(lab, &report.folder, Some(&file))?;
-    let again = bundle::make(lab, &report.folder, Some(&elsewhere.join("again.tar.xz")))?;
+    let made = bundle::make(workspace, &report.folder, Some(&file))?;
+    let again = bundle::make(
+        workspace,
+        &report.folder,
+        Some(&elsewhere.join("again.tar.xz")),
+    )?;
     let bytes = |file: &Utf8PathBuf| std::fs::read(file).into_diagnostic();
     if bytes(&made.file)? != bytes(&again.file)? || !made.left_out.is_empty() {
         return Err(miette!(

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use miette::miette;
-use numalab::compare::Word;
-use numalab::comparison::{self, Sides};
-use numalab::lab::{Limits, OwnKernels};
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::proof::Memory;
+use numalab::guest::mode::AcceleratorChoice;
+use numalab::jobs::comparison::{self, Sides};
 use numalab::report::text;
-use numalab::run::Stand;
+use numalab::run::Runner;
+use numalab::run::cached_run::CachePolicy;
 use numalab::ui::Ui;
+use numalab::verdict::compare::Change;
+use numalab::workspace::{Limits, OwnKernels};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, applies, block_on, name};
@@ -20,7 +20,10 @@ use crate::{Bench, applies, block_on, name};
 /// One test a scenario and mode.
 pub(crate) fn trials(bench: &Arc<Bench>, own: &OwnKernels) -> miette::Result<Vec<Trial>> {
     // A misspelt kernel fails the list, and not every test.
-    let (base, wanted) = (bench.lab.wanted(&own.base)?, bench.lab.wanted(&own.kernel)?);
+    let (base, wanted) = (
+        bench.workspace.wanted(&own.base)?,
+        bench.workspace.wanted(&own.kernel)?,
+    );
     let kernel = plain(&wanted.name);
     let mut trials = Vec::new();
     for index in 0..bench.scenarios.len() {
@@ -54,12 +57,12 @@ async fn said(
     live: bool,
     cancel: &CancellationToken,
 ) -> miette::Result<()> {
-    let (lab, ui) = (&bench.lab, Ui::new(false));
-    let (base, kernel) = (lab.wanted(&own.base)?, lab.wanted(&own.kernel)?);
-    let checked = Stand::check(lab, live, AcceleratorChoice::Auto)?;
-    let checked = checked.remembering(Memory::of_test());
-    let sides = Sides::build(lab, &base, &kernel, Limits::default(), &ui, cancel)?;
-    let request = comparison::Request {
+    let (workspace, ui) = (&bench.workspace, Ui::new(false));
+    let (base, kernel) = (workspace.wanted(&own.base)?, workspace.wanted(&own.kernel)?);
+    let checked = Runner::check(workspace, live, AcceleratorChoice::Auto)?;
+    let checked = checked.caching(CachePolicy::of_test());
+    let sides = Sides::build(workspace, &base, &kernel, Limits::default(), &ui, cancel)?;
+    let request = comparison::CompareRequest {
         scenarios: &bench.scenarios[index..=index],
         seeds: &[1, 2, 3],
         shift: None,
@@ -71,7 +74,7 @@ async fn said(
     let scenario = &bench.scenarios[index].name;
     let repeat = format!("numalab compare {} {} {scenario}", own.base, own.kernel);
     let (report, folder) =
-        comparison::run(lab, checked, &sides, &request, repeat, &ui, cancel).await?;
+        comparison::run(workspace, checked, &sides, &request, repeat, &ui, cancel).await?;
     let words = report.scenarios.iter().map(|compared| compared.word);
     let word = report
         .overall
@@ -80,7 +83,7 @@ async fn said(
         .or(words.min());
     let text = format!("{}report: {folder}", text::comparison(&report));
     match word {
-        Some(Word::Broken | Word::Unclear | Word::DoesNotApply) | None => {
+        Some(Change::Broken | Change::Unclear | Change::DoesNotApply) | None => {
             let word = word.map_or("nothing was compared".into(), |word| word.to_string());
             Err(miette!("{word}\n{text}"))
         }

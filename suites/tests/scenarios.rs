@@ -20,14 +20,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use numalab::lab::{Lab, OwnKernels};
 use numalab::scenario::Scenario;
-use numalab_kernels::Wanted;
+use numalab::workspace::{OwnKernels, Workspace};
+use numalab_kernels::KernelSpec;
 use tokio_util::sync::CancellationToken;
 
 /// What all tests start from.
 struct Bench {
-    lab: Lab,
+    workspace: Workspace,
     scenarios: Vec<Scenario>,
 }
 
@@ -45,9 +45,12 @@ fn main() -> ExitCode {
 }
 
 fn trials() -> miette::Result<Vec<Trial>> {
-    let lab = Lab::open()?;
-    let scenarios = lab.project.scenarios(&[])?;
-    let bench = Arc::new(Bench { lab, scenarios });
+    let workspace = Workspace::open()?;
+    let scenarios = workspace.project.scenarios(&[])?;
+    let bench = Arc::new(Bench {
+        workspace,
+        scenarios,
+    });
     if let Some(own) = OwnKernels::from_environment()? {
         return own::trials(&bench, &own);
     }
@@ -63,7 +66,7 @@ fn trials() -> miette::Result<Vec<Trial>> {
 }
 
 /// Whether a scenario applies to a kernel, as far as that is known before it is built.
-fn applies(scenario: &Scenario, kernel: &Wanted) -> bool {
+fn applies(scenario: &Scenario, kernel: &KernelSpec) -> bool {
     kernel
         .release()
         .is_none_or(|release| scenario.does_not_apply(&release).is_none())
@@ -82,6 +85,6 @@ where
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let result = runtime.block_on(async { body(numalab::signals::cancel_on_signals()).await });
+    let result = runtime.block_on(async { body(numalab::cli::signals::cancel_on_signals()).await });
     result.map_err(|report| Failed::from(format!("{report:?}")))
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use libtest_mimic::Trial;
 use miette::miette;
-use numalab::lab::{Lab, Limits};
-use numalab::machine::mode::AcceleratorChoice;
-use numalab::machine::topology::{Machine, Node};
+use numalab::guest::mode::AcceleratorChoice;
+use numalab::guest::topology::{Machine, Node};
 use numalab::report::text;
-use numalab::run::{Request, Stand};
+use numalab::run::{RunRequest, Runner};
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
 use numalab::verdict::Verdict;
+use numalab::workspace::{Limits, Workspace};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, applies, block_on, name};
@@ -39,7 +39,7 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
         ("one-node", Where::OneNode),
         (WITHOUT, Where::NotBuilt),
     ];
-    let kernel = bench.lab.wanted(KERNEL)?;
+    let kernel = bench.workspace.wanted(KERNEL)?;
     for (index, scenario) in bench.scenarios.iter().enumerate() {
         // The smoke suite is about the guest; its facts hold with or without balancing.
         if !scenario.is_about_behaviour()
@@ -52,7 +52,7 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
             let bench = Arc::clone(bench);
             trials.push(Trial::test(name(scenario, variant), move || {
                 block_on(|cancel| async move {
-                    does_not_pass(&bench.lab, &bench.scenarios[index], place, &cancel).await
+                    does_not_pass(&bench.workspace, &bench.scenarios[index], place, &cancel).await
                 })
             }));
         }
@@ -61,7 +61,7 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
 }
 
 async fn does_not_pass(
-    lab: &Lab,
+    workspace: &Workspace,
     scenario: &Scenario,
     place: Where,
     cancel: &CancellationToken,
@@ -72,14 +72,14 @@ async fn does_not_pass(
     } else {
         KERNEL
     };
-    let checked = Stand::check(lab, false, AcceleratorChoice::Auto)?;
-    let kernel = lab.kernel(&lab.wanted(kernel)?, Limits::default(), &ui, cancel)?;
-    let stand = checked.ready(&kernel.id, &ui, cancel).await?;
+    let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let kernel = workspace.kernel(&workspace.wanted(kernel)?, Limits::default(), &ui, cancel)?;
+    let runner = checked.ready(&kernel.id, &ui, cancel).await?;
     let append = match place {
         Where::Disabled => vec!["numa_balancing=disable".to_owned()],
         _ => vec![],
     };
-    let mut request = Request::new(scenario, &kernel.id, 1, None, &append)?;
+    let mut request = RunRequest::new(scenario, &kernel.id, 1, None, &append)?;
     if matches!(place, Where::OneNode) {
         let own = &scenario.machine;
         let node = Node {
@@ -88,10 +88,10 @@ async fn does_not_pass(
         };
         request = request.on_machine(
             Machine::new(vec![node], None, own.parameters().to_vec())
-                .map_err(numalab::lab::report)?,
+                .map_err(numalab::error::report)?,
         );
     }
-    let report = stand.run(&request, &ui, cancel).await?;
+    let report = runner.run(&request, &ui, cancel).await?;
     let judgement = &report.judgement;
     // It must have booted, and name the guard that did not hold: a guest that does not even
     // come up would prove nothing about the scenario.

@@ -8,11 +8,11 @@ use super::{
     Failure, bisect, bundle, cache, check, compare, doctor, generate, judge, kernel, list, replay,
     run, watch,
 };
-use crate::lab::Lab;
-use crate::machine::mode::AcceleratorChoice;
-use crate::proof::{Memory, Share};
-use crate::run::{Checked, Stand};
+use crate::guest::mode::AcceleratorChoice;
+use crate::run::cached_run::{CachePolicy, Share};
+use crate::run::{Runner, RunnerBuilder};
 use crate::ui::Ui;
+use crate::workspace::Workspace;
 
 /// Tests what Linux' automatic NUMA balancing does, in guests with virtual NUMA nodes, by
 /// exact counters.
@@ -39,7 +39,7 @@ Exit codes: 0 every verdict is pass (compare, check: nothing broken or unclear),
 
 Environment: NUMALAB_CACHE kernels and saved guests (by default in the user's cache folder), \
 NUMALAB_RUNS run folders (target/numalab/runs), NUMALAB_QEMU the QEMU to use, NUMALAB_CC the compiler of kernels (gcc), NUMALAB_ROOT the \
-project's folder, NUMALAB_PROVE_AGAIN=N proves one in N remembered results again (50; 1 all, 0 \
+project's folder, NUMALAB_PROVE_AGAIN=N proves one in N cached results again (50; 1 all, 0 \
 none), NUMALAB_DRAW=N repeats a draw of these.";
 
 #[derive(Debug, Subcommand)]
@@ -200,7 +200,7 @@ pub(super) struct Platform {
     /// results are the same; only time differs.
     #[arg(long)]
     pub(super) cold: bool,
-    /// Runs every guest, instead of taking results that are remembered from runs of the same
+    /// Runs every guest, instead of taking results that are cached from runs of the same
     /// inputs, and holds what they give against these. `--cold` does so as well.
     #[arg(long)]
     pub(super) fresh: bool,
@@ -243,16 +243,16 @@ fn jobs(text: &str) -> Result<usize, String> {
 
 impl Platform {
     /// A host whose QEMU fits, that remembers as is wished.
-    pub(super) fn check(&self, lab: &Lab) -> Result<Checked, Failure> {
+    pub(super) fn check(&self, workspace: &Workspace) -> Result<RunnerBuilder, Failure> {
         let live = self.mode == ModeName::Live;
         let memory = if self.fresh || self.cold {
-            Memory::Fresh
+            CachePolicy::Fresh
         } else {
-            Memory::All(Share::from_environment().map_err(Failure::input)?)
+            CachePolicy::All(Share::from_environment().map_err(Failure::input)?)
         };
-        let checked = Stand::check(lab, live, self.accel.into())?;
+        let checked = Runner::check(workspace, live, self.accel.into())?;
         let checked = checked.cold(self.cold).jobs(self.jobs);
-        Ok(checked.remembering(memory))
+        Ok(checked.caching(memory))
     }
 }
 

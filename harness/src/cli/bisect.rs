@@ -3,21 +3,22 @@
 use std::path::Path;
 
 use camino::Utf8PathBuf;
+use numalab_kernels::kernel_spec::{Direction, Fragment, Patch};
 use numalab_kernels::source::SourceError;
 use numalab_kernels::source::repository::Repository;
-use numalab_kernels::wanted::{Direction, Fragment, Patch};
 use numalab_kernels::{KernelError, series};
 use tokio_util::sync::CancellationToken;
 
 use super::args::{ModeName, Platform};
 use super::{Failure, print};
-use crate::bisect::confidence::{Plan, Wish};
-use crate::bisect::step::{Judge, Method};
-use crate::bisect::{self, Request, report};
-use crate::lab::{Lab, LabError};
-use crate::run::Checked;
+use crate::error::Error;
+use crate::jobs::bisect::confidence::{ConfidenceTarget, RepetitionPlan};
+use crate::jobs::bisect::step::{Judge, Method};
+use crate::jobs::bisect::{self, BisectRequest, report};
+use crate::run::RunnerBuilder;
 use crate::scenario::Scenario;
 use crate::ui::Ui;
+use crate::workspace::Workspace;
 
 pub(super) const EXITS: &str = "Exit codes: 0 one commit was found, 2 wrong input, 3 a range, or an \
 end is not what it was said to be, or no answer on this machine, 130 interrupted (the same \
@@ -83,19 +84,19 @@ pub(super) struct Judging {
 
 /// What commits are judged by, read and checked.
 pub(super) struct Means {
-    pub(super) lab: Lab,
+    pub(super) workspace: Workspace,
     scenario: Scenario,
     seeds: Vec<u64>,
-    plan: Option<Plan>,
+    plan: Option<RepetitionPlan>,
     patches: Vec<Patch>,
     fragments: Vec<Fragment>,
 }
 
 impl Judging {
     /// Reads all that is named, before anything long begins.
-    pub(super) fn means(&self, scenario: &str) -> Result<(Means, Checked), Failure> {
-        let lab = Lab::open()?;
-        let mut scenarios = lab.project.scenarios(&[scenario.to_owned()])?;
+    pub(super) fn means(&self, scenario: &str) -> Result<(Means, RunnerBuilder), Failure> {
+        let workspace = Workspace::open()?;
+        let mut scenarios = workspace.project.scenarios(&[scenario.to_owned()])?;
         if scenarios.len() > 1 {
             return Err(Failure::input(miette::miette!(
                 "{scenario:?} names {} scenarios, and one is judged by: {}",
@@ -109,7 +110,7 @@ impl Judging {
         }
         let scenario = scenarios.remove(0);
         let live = self.platform.mode == ModeName::Live;
-        let wish = Wish {
+        let wish = ConfidenceTarget {
             rate: self.rate,
             noise: self.noise,
             confidence: self.confidence,
@@ -117,20 +118,20 @@ impl Judging {
         let plan = match live {
             true => Some(
                 wish.plan()
-                    .map_err(|error| Failure::Input(crate::lab::report(error)))?,
+                    .map_err(|error| Failure::Input(crate::error::report(error)))?,
             ),
             false => None,
         };
         let seeds = super::seeds(1, self.seeds)?.collect();
-        let here = std::env::current_dir().map_err(LabError::file("find", ".".into()))?;
+        let here = std::env::current_dir().map_err(Error::file("find", ".".into()))?;
         let mut patches = Vec::new();
         for (words, direction) in [
             (&self.revert, Direction::Revert),
             (&self.apply, Direction::Apply),
         ] {
             if !words.is_empty() {
-                let series = series::read(words, direction, &here, &lab.cache)
-                    .map_err(|error| Failure::from(LabError::Kernel(KernelError::from(error))))?;
+                let series = series::read(words, direction, &here, &workspace.cache)
+                    .map_err(|error| Failure::from(Error::Kernel(KernelError::from(error))))?;
                 patches.extend(series.patches);
             }
         }
@@ -141,9 +142,9 @@ impl Judging {
             let name = path.to_string();
             fragments.push(Fragment { name, text });
         }
-        let host = self.platform.check(&lab)?;
+        let host = self.platform.check(&workspace)?;
         let means = Means {
-            lab,
+            workspace,
             scenario,
             seeds,
             plan,
@@ -212,7 +213,7 @@ pub(super) async fn bisect(
     let repository = repository.map_err(failed)?;
     let good = repository.commit(&args.good).map_err(failed)?;
     let bad = repository.commit(&args.bad).map_err(failed)?;
-    let request = Request {
+    let request = BisectRequest {
         repository: &repository,
         repeat: repeat(args, repository.path(), &good.id, &bad.id),
         good,
@@ -225,10 +226,10 @@ pub(super) async fn bisect(
     let (means, host) = args.judging.means(&args.scenario)?;
     let method = args.judging.method(&means);
     let fixed = format!("{:?} {}", args.judging.platform.mode, host.identity());
-    let judge = Judge::new(&means.lab, host, &method, ui, cancel);
-    let done = bisect::run(&means.lab, &request, judge, &method, &fixed, ui).await;
+    let judge = Judge::new(&means.workspace, host, &method, ui, cancel);
+    let done = bisect::run(&means.workspace, &request, judge, &method, &fixed, ui).await;
     let (report, folder) = match done {
-        Err(LabError::Interrupted) => {
+        Err(Error::Interrupted) => {
             ui.say("interrupted: the same command goes on after the last judged commit");
             return Err(Failure::Interrupted);
         }

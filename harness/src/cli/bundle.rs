@@ -3,16 +3,16 @@
 use camino::Utf8Path;
 
 use super::{Failure, GOOD, print};
-use crate::bundle::{self, BundleError};
-use crate::lab::Lab;
+use crate::run::bundle::{self, BundleError};
+use crate::workspace::Workspace;
 
 pub(super) fn bundle(
     folder: &Utf8Path,
     output: Option<&Utf8Path>,
     json: bool,
 ) -> Result<u8, Failure> {
-    let lab = Lab::open()?;
-    let made = bundle::make(&lab, folder, output).map_err(|error| match error {
+    let workspace = Workspace::open()?;
+    let made = bundle::make(&workspace, folder, output).map_err(|error| match error {
         BundleError::Write { .. } => Failure::Environment(error.into()),
         error => Failure::input(error),
     })?;

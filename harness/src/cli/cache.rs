@@ -7,16 +7,16 @@ use numalab_kernels::cache::{Entry, Part, Prune};
 
 use super::args::CacheCommand;
 use super::{Failure, print};
-use crate::lab::Lab;
+use crate::workspace::Workspace;
 
 /// Parts whose entries are many and small: they are counted, and named in JSON alone.
-const MANY: [Part; 2] = [Part::Proofs, Part::Durations];
+const MANY: [Part; 2] = [Part::CachedRuns, Part::Durations];
 
 pub(super) fn cache(command: Option<&CacheCommand>, json: bool) -> Result<u8, Failure> {
-    let lab = Lab::open()?;
+    let workspace = Workspace::open()?;
     match command {
         None | Some(CacheCommand::List) => {
-            let entries = lab
+            let entries = workspace
                 .cache
                 .list()
                 .map_err(|error| Failure::kernel(error.into()))?;
@@ -25,7 +25,7 @@ pub(super) fn cache(command: Option<&CacheCommand>, json: bool) -> Result<u8, Fa
                 return print(&format!("{:#}\n", serde_json::Value::from(entries)));
             }
             let total: u64 = entries.iter().map(|entry| entry.bytes).sum();
-            let mut text = format!("{}\n", lab.cache.root().display());
+            let mut text = format!("{}\n", workspace.cache.root().display());
             let (many, few): (Vec<&Entry>, Vec<&Entry>) =
                 entries.iter().partition(|entry| MANY.contains(&entry.part));
             for entry in few {
@@ -51,7 +51,7 @@ pub(super) fn cache(command: Option<&CacheCommand>, json: bool) -> Result<u8, Fa
                 at_most: size,
                 dry_run: false,
             };
-            let pruned = lab
+            let pruned = workspace
                 .cache
                 .prune(&prune)
                 .map_err(|error| Failure::kernel(error.into()))?;

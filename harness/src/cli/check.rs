@@ -1,18 +1,18 @@
 //! `numalab check`.
 
-use numalab_kernels::wanted::Direction;
+use numalab_kernels::kernel_spec::Direction;
 use numalab_kernels::{Series, series};
 use tokio_util::sync::CancellationToken;
 
 use super::args::{CheckArgs, ModeName};
 use super::{Failure, INCONCLUSIVE, print};
-use crate::check::choice::{self, Chosen};
-use crate::check::touched::Touched;
-use crate::check::{self, paste, text};
-use crate::comparison;
-use crate::lab::{Lab, Limits};
+use crate::jobs::check::choice::{self, Chosen};
+use crate::jobs::check::touched::Touched;
+use crate::jobs::check::{self, paste, text};
+use crate::jobs::comparison;
 use crate::scenario::Scenario;
 use crate::ui::Ui;
+use crate::workspace::{Limits, Workspace};
 
 pub(super) async fn check(
     args: &CheckArgs,
@@ -20,17 +20,22 @@ pub(super) async fn check(
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
-    let lab = Lab::open()?;
-    let scenarios = lab.project.scenarios(&args.scenarios)?;
-    let base = lab.wanted(&args.base)?;
+    let workspace = Workspace::open()?;
+    let scenarios = workspace.project.scenarios(&args.scenarios)?;
+    let base = workspace.wanted(&args.base)?;
     let direction = if args.revert {
         Direction::Revert
     } else {
         Direction::Apply
     };
-    let here = crate::lab::here()?;
-    let series = series::read(&args.series, direction, here.as_std_path(), &lab.cache)
-        .map_err(|error| Failure::kernel(error.into()))?;
+    let here = crate::workspace::here()?;
+    let series = series::read(
+        &args.series,
+        direction,
+        here.as_std_path(),
+        &workspace.cache,
+    )
+    .map_err(|error| Failure::kernel(error.into()))?;
     for note in &series.notes {
         ui.say(note);
     }
@@ -43,11 +48,11 @@ pub(super) async fn check(
         return Ok(INCONCLUSIVE);
     }
     let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
-    let stand = args.platform.check(&lab)?;
-    let request = check::Request {
+    let runner = args.platform.check(&workspace)?;
+    let request = check::CheckRequest {
         base: &base,
         series: &series,
-        runs: comparison::Request {
+        runs: comparison::CompareRequest {
             scenarios: &scenarios,
             seeds: &seeds,
             shift: args.platform.shift,
@@ -65,7 +70,7 @@ pub(super) async fn check(
     let limits = Limits {
         jobs: args.platform.jobs,
     };
-    let (report, folder) = check::run(&lab, stand, &request, limits, ui, cancel).await?;
+    let (report, folder) = check::run(&workspace, runner, &request, limits, ui, cancel).await?;
     if json {
         print(&format!("{}\n", super::json(&report)?))?;
     } else if args.paste {

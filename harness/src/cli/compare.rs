@@ -5,11 +5,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{CompareArgs, ModeName};
 use super::{Failure, print};
-use crate::comparison::{self, Sides};
-use crate::lab::{Lab, Limits};
+use crate::jobs::comparison::{self, Sides};
 use crate::report::text;
 use crate::scenario::Scenario;
 use crate::ui::Ui;
+use crate::workspace::{Limits, Workspace};
 
 pub(super) async fn compare(
     args: &CompareArgs,
@@ -17,8 +17,8 @@ pub(super) async fn compare(
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
-    let lab = Lab::open()?;
-    let scenarios = lab.project.scenarios(&args.scenarios)?;
+    let workspace = Workspace::open()?;
+    let scenarios = workspace.project.scenarios(&args.scenarios)?;
     for doubt in scenarios.iter().flat_map(Scenario::doubts) {
         ui.warn(&doubt);
     }
@@ -26,16 +26,16 @@ pub(super) async fn compare(
         args.configuring.word(&args.base)?,
         args.configuring.word(&args.patched)?,
     ];
-    let base = lab.wanted(&words[0])?;
-    let patched = lab.wanted(&words[1])?;
-    let stand = args.platform.check(&lab)?;
+    let base = workspace.wanted(&words[0])?;
+    let patched = workspace.wanted(&words[1])?;
+    let runner = args.platform.check(&workspace)?;
     let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
 
     let limits = Limits {
         jobs: args.platform.jobs,
     };
-    let sides = Sides::build(&lab, &base, &patched, limits, ui, cancel)?;
-    let request = comparison::Request {
+    let sides = Sides::build(&workspace, &base, &patched, limits, ui, cancel)?;
+    let request = comparison::CompareRequest {
         scenarios: &scenarios,
         seeds: &seeds,
         shift: args.platform.shift,
@@ -45,7 +45,7 @@ pub(super) async fn compare(
     };
     let repeat = repeat(args, [&base.word, &patched.word]);
     let (report, folder) =
-        comparison::run(&lab, stand, &sides, &request, repeat, ui, cancel).await?;
+        comparison::run(&workspace, runner, &sides, &request, repeat, ui, cancel).await?;
     if json {
         print(&format!("{}\n", super::json(&report)?))?;
     } else {

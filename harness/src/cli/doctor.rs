@@ -1,7 +1,7 @@
 //! `numalab doctor`.
 
 use super::{Failure, GOOD, INCONCLUSIVE, print};
-use crate::doctor::{State, examine};
+use crate::jobs::doctor::{State, examine};
 
 pub(super) fn doctor(json: bool) -> Result<u8, Failure> {
     let findings = examine();

@@ -6,18 +6,19 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use numalab_kernels::Wanted;
+use numalab_kernels::KernelSpec;
 use numalab_kernels::source::repository::Repository;
 use numalab_kernels::source::repository::abbreviated;
 use tokio_util::sync::CancellationToken;
 
 use super::bisect::Judging;
 use super::{Failure, INPUT, print};
-use crate::bisect::answer::Answer;
-use crate::bisect::step::Judge;
-use crate::lab::{Lab, LabError};
-use crate::signals::INTERRUPTED;
+use crate::cli::signals::INTERRUPTED;
+use crate::error::Error;
+use crate::jobs::bisect::answer::Answer;
+use crate::jobs::bisect::step::Judge;
 use crate::ui::Ui;
+use crate::workspace::Workspace;
 
 /// git's word for a commit that cannot be tested.
 const SKIP: u8 = 125;
@@ -48,7 +49,7 @@ pub(super) async fn judge(
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
-    let here = std::env::current_dir().map_err(LabError::file("find", ".".into()))?;
+    let here = std::env::current_dir().map_err(Error::file("find", ".".into()))?;
     // Else every commit of a repository that is no kernel's would be skipped. A kernel's
     // source may lie within another repository.
     let is_kernel = |folder: &Path| folder.join("Kconfig").is_file();
@@ -61,13 +62,13 @@ pub(super) async fn judge(
         )));
     }
     let (means, host) = args.judging.means(&args.scenario)?;
-    let wanted = checkout(&means.lab, &here)?;
+    let wanted = checkout(&means.workspace, &here)?;
     let method = args.judging.method(&means);
     if let Some(plan) = method.plan {
         ui.say(&plan.to_string());
     }
     let name = wanted.name.clone();
-    let judged = Judge::new(&means.lab, host, &method, ui, cancel)
+    let judged = Judge::new(&means.workspace, host, &method, ui, cancel)
         .judge(wanted, false)
         .await?;
     if json {
@@ -77,7 +78,7 @@ pub(super) async fn judge(
         let shown = head.map_or(name, |head| {
             format!("{} (\"{}\")", abbreviated(&head.id), head.subject)
         });
-        let why = crate::machine::escape::escape(judged.why.as_bytes());
+        let why = crate::guest::escape::escape(judged.why.as_bytes());
         print(&format!(
             "{}: {shown}: {why} (build {:.1} s, guests {:.1} s)\n",
             judged.answer, judged.build_seconds, judged.guest_seconds
@@ -92,15 +93,15 @@ pub(super) async fn judge(
 
 /// The kernel of a work tree: of its commit where nothing is edited, which is read from git's
 /// objects, else of its files.
-fn checkout(lab: &Lab, here: &Path) -> Result<Wanted, LabError> {
+fn checkout(workspace: &Workspace, here: &Path) -> Result<KernelSpec, Error> {
     let repository = Repository::open(here).ok();
     if let Some(repository) = repository.filter(|found| found.is_clean_at_top())
         && let Ok(commit) = repository.commit("HEAD")
     {
         let name = format!("{}@{}", repository.name(), abbreviated(&commit.id));
-        return Ok(lab.catalog.of_commit(&repository, &commit, name)?);
+        return Ok(workspace.catalog.of_commit(&repository, &commit, name)?);
     }
-    Ok(lab.catalog.resolve(".", here, &lab.cache)?)
+    Ok(workspace.catalog.resolve(".", here, &workspace.cache)?)
 }
 
 /// Whether the command line is one of `judge`, as far as that can be told of one that may be

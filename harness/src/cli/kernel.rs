@@ -1,14 +1,15 @@
 //! `numalab kernel build`.
 
-use numalab_kernels::{Class, Wanted};
+use numalab_kernels::{Class, KernelSpec};
 use tokio_util::sync::CancellationToken;
 
 use super::args::KernelCommand;
 use super::{Failure, print};
-use crate::lab::{Lab, LabError, Limits};
+use crate::error::Error;
 use crate::report::short;
 use crate::report::text::sentence;
 use crate::ui::Ui;
+use crate::workspace::{Limits, Workspace};
 
 pub(super) async fn kernel(
     command: &KernelCommand,
@@ -22,21 +23,21 @@ pub(super) async fn kernel(
         configuring,
         jobs,
     } = command;
-    let lab = Lab::open()?;
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let workspace = Workspace::open()?;
+    let mut wanted: Vec<KernelSpec> = Vec::new();
     for word in kernels {
-        wanted.push(lab.wanted(&configuring.word(word)?)?);
+        wanted.push(workspace.wanted(&configuring.word(word)?)?);
     }
     if *matrix {
-        wanted.extend(lab.kernels_of_tests()?);
+        wanted.extend(workspace.kernels_of_tests()?);
     }
     let limits = Limits { jobs: *jobs };
     let mut text = String::new();
     let mut built = Vec::new();
     for wanted in &wanted {
-        let kernel = match lab.kernel(wanted, limits, ui, cancel) {
+        let kernel = match workspace.kernel(wanted, limits, ui, cancel) {
             // The tests themselves tell what it means that a kernel does not compile.
-            Err(LabError::Kernel(error)) if *matrix && error.class() == Class::Build => {
+            Err(Error::Kernel(error)) if *matrix && error.class() == Class::Build => {
                 ui.warn(&sentence(&error));
                 continue;
             }

@@ -1,11 +1,11 @@
 //! `numalab list`: scenarios and kernels.
 
 use super::{Failure, print};
-use crate::lab::Lab;
+use crate::workspace::Workspace;
 
 pub(super) fn list(json: bool) -> Result<u8, Failure> {
-    let lab = Lab::open()?;
-    let scenarios = lab.project.scenarios(&[])?;
+    let workspace = Workspace::open()?;
+    let scenarios = workspace.project.scenarios(&[])?;
     if json {
         let scenarios: Vec<_> = scenarios
             .iter()
@@ -20,7 +20,7 @@ pub(super) fn list(json: bool) -> Result<u8, Failure> {
                 })
             })
             .collect();
-        let kernels: Vec<_> = lab
+        let kernels: Vec<_> = workspace
             .catalog
             .definitions()
             .map(|kernel| {
@@ -41,7 +41,7 @@ pub(super) fn list(json: bool) -> Result<u8, Failure> {
         .map(|scenario| (&scenario.name, &scenario.summary));
     text.push_str(&columns(scenarios));
     text.push_str("\nkernels\n");
-    let kernels = lab
+    let kernels = workspace
         .catalog
         .definitions()
         .map(|kernel| (&kernel.name, &kernel.summary));

@@ -4,9 +4,9 @@ use camino::Utf8Path;
 use tokio_util::sync::CancellationToken;
 
 use super::{BAD, Failure, GOOD, INCONCLUSIVE, print};
-use crate::lab::Lab;
-use crate::replay::{self, Replay};
+use crate::run::replay::{self, Replay};
 use crate::ui::Ui;
+use crate::workspace::Workspace;
 
 pub(super) async fn replay(
     folder: &Utf8Path,
@@ -14,9 +14,9 @@ pub(super) async fn replay(
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
-    let lab = Lab::open()?;
+    let workspace = Workspace::open()?;
     let kept = replay::Kept::read(folder).map_err(Failure::input)?;
-    let (replay, again, changed) = replay::run(&lab, &kept, ui, cancel).await?;
+    let (replay, again, changed) = replay::run(&workspace, &kept, ui, cancel).await?;
     if json {
         let value = serde_json::json!({ "outcome": replay, "again": again, "changed": changed });
         print(&format!("{value:#}\n"))?;

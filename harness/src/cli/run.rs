@@ -7,15 +7,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{ModeName, RunArgs};
 use super::{BAD, Failure, GOOD, INCONCLUSIVE, print};
-use crate::budget;
-use crate::folder::RunFolder;
-use crate::lab::{Lab, LabError, Limits};
-use crate::pool;
+use crate::error::Error;
+use crate::jobs::budget;
 use crate::report::{RunReport, RunsReport, SCHEMA, text};
-use crate::run::Request;
+use crate::run::RunRequest;
+use crate::run::folder::RunFolder;
+use crate::run::pool;
 use crate::scenario::Scenario;
 use crate::ui::Ui;
 use crate::verdict::Verdict;
+use crate::workspace::{Limits, Workspace};
 
 pub(super) async fn run(
     args: &RunArgs,
@@ -23,16 +24,16 @@ pub(super) async fn run(
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<u8, Failure> {
-    let lab = Lab::open()?;
+    let workspace = Workspace::open()?;
     // What the user wrote is checked before anything long begins.
-    let mut scenarios = lab.project.scenarios(&args.scenarios)?;
+    let mut scenarios = workspace.project.scenarios(&args.scenarios)?;
     for doubt in scenarios.iter().flat_map(Scenario::doubts) {
         ui.warn(&doubt);
     }
-    let wanted = lab.wanted(&args.configuring.word(&args.kernel)?)?;
+    let wanted = workspace.wanted(&args.configuring.word(&args.kernel)?)?;
     let live = args.platform.mode == ModeName::Live;
-    let stand = args.platform.check(&lab)?;
-    let kernel = lab.kernel(
+    let runner = args.platform.check(&workspace)?;
+    let kernel = workspace.kernel(
         &wanted,
         Limits {
             jobs: args.platform.jobs,
@@ -40,7 +41,7 @@ pub(super) async fn run(
         ui,
         cancel,
     )?;
-    let stand = stand.ready(&kernel.id, ui, cancel).await?;
+    let runner = runner.ready(&kernel.id, ui, cancel).await?;
 
     let mut excluded = Vec::new();
     scenarios.retain(|scenario| {
@@ -52,15 +53,15 @@ pub(super) async fn run(
     let repeat = args.repeat.unwrap_or(if live { 3 } else { 1 });
     let platform = &args.platform;
     let seeds = super::seeds(args.seed, repeat)?;
-    let runs = |scenario| -> Result<Vec<Request<'_>>, LabError> {
+    let runs = |scenario| -> Result<Vec<RunRequest<'_>>, Error> {
         let (shift, append) = (platform.shift, &platform.append);
-        let run = |seed| Request::new(scenario, &kernel.id, seed, shift, append);
+        let run = |seed| RunRequest::new(scenario, &kernel.id, seed, shift, append);
         seeds.clone().map(run).collect()
     };
     let (mut chosen, mut left_out) = ((0..scenarios.len()).collect(), Vec::new());
     if let Some(seconds) = args.budget.seconds.filter(|_| !scenarios.is_empty()) {
         let budget = Duration::from_secs(seconds);
-        let choice = budget::choose(&stand, &scenarios, budget, runs)?;
+        let choice = budget::choose(&runner, &scenarios, budget, runs)?;
         ui.say(&choice.told(budget));
         (chosen, left_out) = (choice.chosen, choice.left_out);
     }
@@ -68,7 +69,7 @@ pub(super) async fn run(
     for index in chosen {
         requests.extend(runs(&scenarios[index])?);
     }
-    let reports = pool::run(&stand, &requests, platform.jobs, ui, cancel).await?;
+    let reports = pool::run(&runner, &requests, platform.jobs, ui, cancel).await?;
     let report = RunsReport {
         schema: SCHEMA,
         exit_code: exit_code(&reports),
@@ -76,7 +77,7 @@ pub(super) async fn run(
         runs: reports,
         left_out,
         does_not_apply: excluded,
-        time: stand.split(),
+        time: runner.split(),
     };
     let text = format!(
         "{}{}{}",
@@ -88,7 +89,7 @@ pub(super) async fn run(
     // One alone has said it all in its own folder.
     if report.runs.len() > 1 {
         let name = format!("run-{}", report.kernel.name);
-        let folder = RunFolder::create(&lab.project.runs(), &name)?;
+        let folder = RunFolder::create(&workspace.project.runs(), &name)?;
         folder.write_json("report.json", &report)?;
         folder.write("report.txt", text.as_bytes())?;
         kept = Some(folder.path().to_owned());

@@ -2,18 +2,19 @@
 
 use std::time::Instant;
 
-use numalab_kernels::Wanted;
+use numalab_kernels::KernelSpec;
 use tokio_util::sync::CancellationToken;
 
 use super::args::WatchArgs;
 use super::{Failure, print};
-use crate::lab::{self, Lab, LabError, Limits};
-use crate::pool;
+use crate::error::Error;
+use crate::jobs::watch::{self, Last, Saves, Watching};
 use crate::report::text::sentence;
-use crate::run::Request;
+use crate::run::RunRequest;
+use crate::run::pool;
 use crate::scenario::Scenario;
 use crate::ui::Ui;
-use crate::watch::{self, Last, Saves, Watching};
+use crate::workspace::{Limits, Workspace};
 
 pub(super) async fn watch(
     args: &WatchArgs,
@@ -27,20 +28,20 @@ pub(super) async fn watch(
             "watch goes on until it is interrupted, and prints no JSON"
         )));
     }
-    let lab = Lab::open()?;
-    let scenarios = lab.project.scenarios(&args.scenarios)?;
+    let workspace = Workspace::open()?;
+    let scenarios = workspace.project.scenarios(&args.scenarios)?;
     let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
     let tree = args
         .tree
         .canonicalize_utf8()
-        .map_err(|source| Failure::Input(LabError::file("find", &args.tree)(source).into()))?;
-    let wanted = lab.wanted(tree.as_str())?;
+        .map_err(|source| Failure::Input(Error::file("find", &args.tree)(source).into()))?;
+    let wanted = workspace.wanted(tree.as_str())?;
     let watching = Watching::begin(tree.as_std_path())
-        .map_err(|error| Failure::Environment(lab::report(error)))?;
+        .map_err(|error| Failure::Environment(crate::error::report(error)))?;
     let mut saves = watching.saves();
     let mut session = Session {
         args,
-        lab: &lab,
+        workspace: &workspace,
         wanted: &wanted,
         scenarios: &scenarios,
         seeds: &seeds,
@@ -103,8 +104,8 @@ fn round_token(cancel: &CancellationToken, mut saves: Saves) -> Round {
 
 struct Session<'a> {
     args: &'a WatchArgs,
-    lab: &'a Lab,
-    wanted: &'a Wanted,
+    workspace: &'a Workspace,
+    wanted: &'a KernelSpec,
     scenarios: &'a [Scenario],
     seeds: &'a [u64],
     tree: &'a std::path::Path,
@@ -126,9 +127,9 @@ impl Session<'_> {
         let limits = Limits {
             jobs: platform.jobs,
         };
-        let kernel = match self.lab.kernel(self.wanted, limits, self.ui, cancel) {
+        let kernel = match self.workspace.kernel(self.wanted, limits, self.ui, cancel) {
             Ok(kernel) => kernel,
-            Err(LabError::Kernel(error)) if error.class() == numalab_kernels::Class::Build => {
+            Err(Error::Kernel(error)) if error.class() == numalab_kernels::Class::Build => {
                 print(&format!("does not build: {}\n", sentence(&error)))?;
                 return Ok(());
             }
@@ -139,8 +140,8 @@ impl Session<'_> {
             print("the image is the same: nothing was saved that this configuration builds\n")?;
             return Ok(());
         }
-        let stand = platform
-            .check(self.lab)?
+        let runner = platform
+            .check(self.workspace)?
             .ready(&kernel.id, self.ui, cancel)
             .await?;
         let (first, rest): (Vec<&Scenario>, Vec<&Scenario>) = self
@@ -151,7 +152,7 @@ impl Session<'_> {
             let mut requests = Vec::new();
             for scenario in scenarios {
                 for seed in self.seeds {
-                    requests.push(Request::new(
+                    requests.push(RunRequest::new(
                         scenario,
                         &kernel.id,
                         *seed,
@@ -160,7 +161,7 @@ impl Session<'_> {
                     )?);
                 }
             }
-            let reports = pool::run(&stand, &requests, platform.jobs, self.ui, cancel).await?;
+            let reports = pool::run(&runner, &requests, platform.jobs, self.ui, cancel).await?;
             for turned in self.last.turn(&reports) {
                 print(&format!("{turned}\n"))?;
             }

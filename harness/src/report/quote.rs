@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::compare::Difference;
-use crate::fault::{Fault, Phase, Sign, message};
-use crate::machine::escape::escape;
-use crate::machine::trouble::Kind;
+use crate::guest::escape::escape;
+use crate::guest::fault_kind::FaultKind;
+use crate::verdict::compare::Difference;
+use crate::verdict::fault::{Fault, Phase, Sign, message};
 use crate::verdict::taints;
 
 /// The most lines of a fault that are quoted; the console has all.
@@ -75,7 +75,11 @@ pub(crate) fn differences<'a>(all: impl Iterator<Item = (&'a str, &'a Difference
             );
         }
     }
-    let lockdep = |faults: &[Fault]| faults.iter().any(|fault| fault.sign.kind == Kind::Lockdep);
+    let lockdep = |faults: &[Fault]| {
+        faults
+            .iter()
+            .any(|fault| fault.sign.kind == FaultKind::Lockdep)
+    };
     if all.iter().any(|(_, difference)| lockdep(&difference.both)) {
         text.push_str(
             "lockdep stops at its first report, so of locks nothing more is known on either \
@@ -140,13 +144,13 @@ fn is_register(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::trouble::Severity;
+    use crate::guest::fault_kind::Severity;
 
     #[test]
     fn a_warning_is_quoted_with_its_words_and_its_trace() {
         let fault = Fault {
             sign: Sign {
-                kind: Kind::Warning,
+                kind: FaultKind::Warning,
                 phase: Phase::Plan,
                 place: "f".into(),
             },

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Compared, ComparisonReport, Promise, Remembered, RunReport, quote, short};
-use crate::budget::LeftOut;
-use crate::compare::{Kernel, Word};
-use crate::machine::escape::escape;
+use super::{CachedResult, Compared, ComparisonReport, DeterminismCheck, RunReport, quote, short};
+use crate::guest::escape::escape;
+use crate::jobs::budget::LeftOut;
 use crate::scenario::DoesNotApply;
-use crate::verdict::{Checked, Verdict};
+use crate::verdict::compare::{Change, Kernel};
+use crate::verdict::{AssertionResult, Verdict};
 
 /// Said wherever results of exact mode are shown.
 const LIMITS: &str = "Exact mode runs one interleaving for each seed: it shows what the code decides, \
@@ -75,16 +75,16 @@ pub fn runs(reports: &[RunReport]) -> String {
     for report in reports {
         let seed = report.inputs.seed.to_string();
         let mut verdict = report.judgement.verdict.to_string();
-        if report.remembered.is_some() {
-            verdict.push_str(", remembered");
+        if report.cached.is_some() {
+            verdict.push_str(", cached");
         }
         table.add_row([report.inputs.scenario.as_str(), &seed, &verdict, ""]);
-        for claim in &report.judgement.expectations {
-            let wanted = claim.claim.bound.to_string();
+        for assertion in &report.judgement.expectations {
+            let wanted = assertion.assertion.bound.to_string();
             table.add_row([
-                &format!("  {}", claim.claim.subject),
+                &format!("  {}", assertion.assertion.subject),
                 "",
-                &value(claim),
+                &value(assertion),
                 &wanted,
             ]);
         }
@@ -97,9 +97,9 @@ pub fn runs(reports: &[RunReport]) -> String {
         text.push('\n');
         text.push_str(&details(report));
     }
-    let remembered = remembered(reports);
-    if !remembered.is_empty() {
-        let _ = write!(text, "\n{remembered}");
+    let cached = cached(reports);
+    if !cached.is_empty() {
+        let _ = write!(text, "\n{cached}");
     }
     if inputs.mode == "exact" {
         let _ = writeln!(text, "\n{LIMITS}");
@@ -128,26 +128,28 @@ pub fn left_out(left_out: &[LeftOut]) -> String {
         .collect()
 }
 
-/// How many results are remembered, and how those held that were proved again; empty if
+/// How many results are cached, and how those held that were proved again; empty if
 /// there is nothing to say.
-pub fn remembered<'a>(reports: impl IntoIterator<Item = &'a RunReport> + Clone) -> String {
+pub fn cached<'a>(reports: impl IntoIterator<Item = &'a RunReport> + Clone) -> String {
     let mut text = String::new();
     let all = reports.clone().into_iter().count();
     let known = reports.clone().into_iter();
     let proved: Vec<&str> = known
-        .filter_map(|report| Some(report.remembered.as_ref()?.at.as_str()))
+        .filter_map(|report| Some(report.cached.as_ref()?.at.as_str()))
         .collect();
     if let Some(first) = proved.iter().min() {
         let _ = writeln!(
             text,
-            "remembered: {} of {all} results, from runs of the same inputs since {}; --fresh runs them again",
+            "cached: {} of {all} results, from runs of the same inputs since {}; --fresh runs them again",
             proved.len(),
             moment(first)
         );
     }
-    let promises = reports.into_iter().filter_map(|run| run.promise.as_ref());
+    let checks = reports
+        .into_iter()
+        .filter_map(|run| run.determinism.as_ref());
     let (kept, broken): (Vec<_>, Vec<_>) =
-        promises.partition(|promise| matches!(promise, Promise::Kept { .. }));
+        checks.partition(|check| matches!(check, DeterminismCheck::Kept { .. }));
     if !broken.is_empty() {
         let (broken, all) = (broken.len(), kept.len() + broken.len());
         let _ = writeln!(
@@ -186,16 +188,16 @@ pub fn details(report: &RunReport) -> String {
             let _ = writeln!(text, "    | {}", escape(line.as_bytes()));
         }
     }
-    if let Some(Remembered { at, folder, .. }) = &report.remembered {
-        let _ = writeln!(text, "  remembered: proved {}, in {folder}", moment(at));
+    if let Some(CachedResult { at, folder, .. }) = &report.cached {
+        let _ = writeln!(text, "  cached: proved {}, in {folder}", moment(at));
     }
     let _ = writeln!(text, "  everything: {}", report.folder);
     let _ = writeln!(text, "  repeat: {}", report.repeat());
     text
 }
 
-fn value(claim: &Checked) -> String {
-    match &claim.value {
+fn value(assertion: &AssertionResult) -> String {
+    match &assertion.value {
         Ok(value) => value.to_string(),
         Err(_) => "?".into(),
     }
@@ -267,7 +269,7 @@ pub(crate) fn comparison_without_repeat(report: &ComparisonReport) -> String {
     if !faults.is_empty() {
         let _ = write!(text, "\n{faults}");
     }
-    let unclear = |word| matches!(word, Word::Broken | Word::Unclear);
+    let unclear = |word| matches!(word, Change::Broken | Change::Unclear);
     for compared in report
         .scenarios
         .iter()
@@ -294,7 +296,7 @@ pub(crate) fn comparison_without_repeat(report: &ComparisonReport) -> String {
     }
     let runs = report.scenarios.iter();
     let runs = runs.flat_map(|compared| compared.base.iter().chain(&compared.patched));
-    text.push_str(&remembered(runs));
+    text.push_str(&cached(runs));
     text.push_str(&left_out(&report.left_out));
     if report.mode == "exact" {
         let _ = writeln!(text, "{LIMITS}");
@@ -306,15 +308,15 @@ pub(crate) fn comparison_without_repeat(report: &ComparisonReport) -> String {
 fn summary(report: &ComparisonReport) -> String {
     let mut text = String::new();
     let words = [
-        (Word::Broken, "broken"),
-        (Word::Unclear, "unclear"),
-        (Word::Fixed, "fixed"),
+        (Change::Broken, "broken"),
+        (Change::Unclear, "unclear"),
+        (Change::Fixed, "fixed"),
         (
-            Word::StillFailing,
+            Change::StillFailing,
             "still failing on both, which is not this patch's fault",
         ),
-        (Word::Holds, "holds"),
-        (Word::NotExercised, "not exercised, and so no proof"),
+        (Change::Holds, "holds"),
+        (Change::NotExercised, "not exercised, and so no cached_run"),
     ];
     for (word, words) in words {
         let named: Vec<&str> = report
@@ -363,14 +365,14 @@ pub(crate) fn deciding(compared: &Compared) -> Vec<(String, String, String, Stri
         .expectations
         .iter()
         .enumerate()
-        .map(|(index, claim)| {
+        .map(|(index, assertion)| {
             let [base, patched] =
                 [&compared.base, &compared.patched].map(|runs| values(runs, index));
             (
-                claim.claim.subject.to_string(),
+                assertion.assertion.subject.to_string(),
                 base,
                 patched,
-                claim.claim.bound.to_string(),
+                assertion.assertion.bound.to_string(),
             )
         });
     rows.collect()

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use numalab_protocol::record::Record;
 
-use crate::machine::guest::Event;
+use crate::guest::lifecycle::GuestEvent;
 use crate::report::Times;
 
 /// Whole milliseconds.
@@ -29,12 +29,12 @@ impl Clock {
         }
     }
 
-    pub(super) fn event(&mut self, event: &Event<'_>) {
+    pub(super) fn event(&mut self, event: &GuestEvent<'_>) {
         match event {
-            Event::Record(Record::Step { .. }) => {
+            GuestEvent::Record(Record::Step { .. }) => {
                 self.first_step.get_or_insert(self.begun.elapsed());
             }
-            Event::Record(Record::End { .. }) => self.end = Some(self.begun.elapsed()),
+            GuestEvent::Record(Record::End { .. }) => self.end = Some(self.begun.elapsed()),
             _ => {}
         }
     }

@@ -2,33 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ran, Request, Stand};
-use crate::fault;
-use crate::folder::RunFolder;
-use crate::machine::outcome::End;
-use crate::observe::{Measurement, Observations};
-use crate::report::{Promise, RunReport, SCHEMA, Times, text};
-use crate::unclean;
-use crate::verdict::{Unclean, Verdict, counters, judge};
+use super::{Ran, RunRequest, Runner};
+use crate::guest::outcome::End;
+use crate::report::{DeterminismCheck, RunReport, SCHEMA, Times, text};
+use crate::run::folder::RunFolder;
+use crate::verdict::fault;
+use crate::verdict::fault_summary;
+use crate::verdict::observe::{Measurement, Observations};
+use crate::verdict::{FaultSummary, Verdict, counters, judge};
 
 /// How many of the console's last lines a report shows.
 const TAIL: usize = 12;
 
-impl Stand {
-    pub(super) fn report(&self, request: &Request<'_>, ran: Ran, folder: &RunFolder) -> RunReport {
+impl Runner {
+    pub(super) fn report(
+        &self,
+        request: &RunRequest<'_>,
+        ran: Ran,
+        folder: &RunFolder,
+    ) -> RunReport {
         let Ran {
             outcome,
-            life,
+            started_from,
             times,
-            remembered,
-            promise,
+            cached,
+            determinism,
         } = ran;
         let records = outcome.as_ref().map_or(&[][..], |outcome| &outcome.records);
         let plan = request.plan();
         let seen = Observations::new(&plan, records);
-        let unclean = match &outcome {
-            Ok(outcome) => unclean::of_outcome(outcome, self.checked.live),
-            Err(error) => Some(Unclean {
+        let fault_summary = match &outcome {
+            Ok(outcome) => fault_summary::of_outcome(outcome, self.builder.live),
+            Err(error) => Some(FaultSummary {
                 certain: false,
                 what: text::sentence(error),
             }),
@@ -39,7 +44,7 @@ impl Stand {
         };
         // A guest that broke off, records that cannot be read, and two answers of one run say
         // nothing by counters.
-        let is_broken = matches!(promise, Some(Promise::Broken { .. }));
+        let is_broken = matches!(determinism, Some(DeterminismCheck::Broken { .. }));
         let counters = match &outcome {
             Ok(outcome)
                 if outcome.is_whole() && !is_broken && seen.end.is_some_and(|end| end.complete) =>
@@ -53,11 +58,11 @@ impl Stand {
             Ok(outcome) => matches!(outcome.end, End::DiskFull { .. }).then(|| ending.clone()),
             Err(_) => Some(ending.clone()),
         };
-        let mut judgement = judge(request.scenario, &seen, unclean);
-        if let Some(Promise::Broken { what, .. }) = &promise {
+        let mut judgement = judge(request.scenario, &seen, fault_summary);
+        if let Some(DeterminismCheck::Broken { what, .. }) = &determinism {
             // Neither of two answers is one.
             judgement.doubt(format!(
-                "exact mode's promise is broken, two runs of the same inputs differ: {what}"
+                "exact mode's determinism is broken, two runs of the same inputs differ: {what}"
             ));
         }
         let quiet = judgement.verdict != Verdict::Inconclusive;
@@ -78,9 +83,9 @@ impl Stand {
         RunReport {
             schema: SCHEMA,
             inputs: self.inputs(request),
-            life,
-            remembered,
-            promise,
+            started_from,
+            cached,
+            determinism,
             judgement,
             counters,
             faults: faults.unwrap_or_default(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use numalab_kernels::digest::{Digest, Digester};
 
-use crate::machine::qemu::Qemu;
+use crate::guest::qemu::Qemu;
 
 /// What QEMU loads for a bzImage and for an image with a PVH note.
 const FILES: [&str; 2] = ["bios-256k.bin", "pvh.bin"];

@@ -4,15 +4,15 @@ use numalab_protocol::Plan;
 use numalab_protocol::plan::Watch;
 
 use super::DEFAULT_SHIFT;
-use crate::lab::LabError;
-use crate::machine::mode::{Accelerator, Mode, Platform};
-use crate::machine::topology::Machine;
+use crate::error::Error;
+use crate::guest::mode::{Accelerator, Mode, Platform};
+use crate::guest::topology::Machine;
 use crate::report::KernelId;
 use crate::scenario::Scenario;
 
 /// What a run is of.
 #[derive(Debug, Clone)]
-pub struct Request<'a> {
+pub struct RunRequest<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) machine: Machine,
     pub(super) kernel: &'a KernelId,
@@ -22,7 +22,7 @@ pub struct Request<'a> {
     pub(super) watch: Watch,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RunRequest<'a> {
     /// A run of a scenario on its own machine; `append` are more kernel parameters.
     ///
     /// # Errors
@@ -33,14 +33,14 @@ impl<'a> Request<'a> {
         seed: u64,
         shift: Option<u8>,
         append: &[String],
-    ) -> Result<Request<'a>, LabError> {
+    ) -> Result<RunRequest<'a>, Error> {
         let own = &scenario.machine;
         let parameters = own.parameters().iter().chain(append).cloned().collect();
         let distances = own.distances().map(<[_]>::to_vec);
         let machine = Machine::new(own.nodes().to_vec(), distances, parameters)?;
         let shift = shift.or(scenario.shift).unwrap_or(DEFAULT_SHIFT);
         Platform::new(Mode::Exact { shift }, Accelerator::Tcg)?;
-        Ok(Request {
+        Ok(RunRequest {
             scenario,
             machine,
             kernel,
@@ -53,7 +53,7 @@ impl<'a> Request<'a> {
 
     /// The same on another machine.
     #[must_use]
-    pub fn on_machine(mut self, machine: Machine) -> Request<'a> {
+    pub fn on_machine(mut self, machine: Machine) -> RunRequest<'a> {
         self.machine = machine;
         self
     }
@@ -61,7 +61,7 @@ impl<'a> Request<'a> {
     /// The same, watched. Watching changes the guest's instruction stream, so the verdict of
     /// such a run is evidence of nothing.
     #[must_use]
-    pub fn watching(mut self, watch: Watch) -> Request<'a> {
+    pub fn watching(mut self, watch: Watch) -> RunRequest<'a> {
         self.watch = watch;
         self
     }
@@ -75,7 +75,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// There is no such shift.
-    pub(crate) fn exact_platform(&self) -> Result<Platform, LabError> {
+    pub(crate) fn exact_platform(&self) -> Result<Platform, Error> {
         let mode = Mode::Exact { shift: self.shift };
         Ok(Platform::new(mode, Accelerator::Tcg)?)
     }

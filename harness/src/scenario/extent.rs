@@ -4,7 +4,7 @@
 use numalab_protocol::list;
 
 use super::problems::Problems;
-use crate::machine::topology::Machine;
+use crate::guest::topology::Machine;
 
 /// The nodes and CPUs that there are.
 #[derive(Debug, Clone, Copy)]

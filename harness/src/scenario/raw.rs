@@ -51,9 +51,9 @@ pub(crate) struct RawScenario {
     /// Conditions without which the run says nothing. One that fails makes the verdict
     /// inconclusive.
     #[serde(default)]
-    pub(crate) guards: Vec<RawClaim>,
+    pub(crate) guards: Vec<RawAssertion>,
     /// What a correct kernel's measurements satisfy. One that fails makes the verdict fail.
-    pub(crate) expect: Vec<RawClaim>,
+    pub(crate) expect: Vec<RawAssertion>,
 }
 
 /// Since when the kernel has what a scenario is about.
@@ -358,8 +358,8 @@ pub(crate) enum RawUnit {
 /// `sched-change`, `probe`, `placement`, `exit-status`, `fact`; exactly one of `equals`,
 /// `at-least`, `at-most`; and `because`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename = "claim", rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct RawClaim {
+#[serde(rename = "assertion", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct RawAssertion {
     /// The measurement.
     #[serde(default)]
     pub(crate) measure: Option<String>,

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use camino::Utf8Path;
 use numalab_protocol::plan::CgroupVersion;
 
-use super::claim::Claim;
+use super::assertion::Assertion;
 use super::error::{Problem, ScenarioError};
 use super::extent::Extent;
 use super::position::{Index, Place, too_deep};
 use super::problems::Problems;
-use super::raw::{RawClaim, RawMachine, RawScenario, RawSince};
+use super::raw::{RawAssertion, RawMachine, RawScenario, RawSince};
 use super::since::{Release, Since};
-use super::{Scenario, Work, claims, knobs, name, quantity, steps, tasks, vacuity};
-use crate::machine::topology::{Machine, Node};
+use super::{Scenario, Work, assertions, name, quantity, steps, tasks, tunables, vacuity};
+use crate::guest::topology::{Machine, Node};
 
 /// Letters of the deserializer's message that are shown: it quotes a text whole.
 const LONGEST: usize = 300;
@@ -107,7 +107,7 @@ fn scenario(
             CgroupVersion::V2
         }
     };
-    let settings = knobs::balancing(&raw.balancing, problems);
+    let settings = tunables::balancing(&raw.balancing, problems);
 
     let extent = Extent::of(machine.as_ref());
     let mut cgroups = tasks::cgroups(&raw.cgroups, extent, problems);
@@ -122,11 +122,11 @@ fn scenario(
     if raw.expect.is_empty() {
         problems.add("expect", "nothing is expected");
     }
-    let mut all = |key: &str, raw: &[RawClaim]| -> Vec<Claim> {
-        let claims = raw.iter().enumerate().filter_map(|(i, raw)| {
-            claims::resolve(&format!("{key}[{i}]"), raw, &resolved, extent, problems)
+    let mut all = |key: &str, raw: &[RawAssertion]| -> Vec<Assertion> {
+        let assertions = raw.iter().enumerate().filter_map(|(i, raw)| {
+            assertions::resolve(&format!("{key}[{i}]"), raw, &resolved, extent, problems)
         });
-        claims.collect()
+        assertions.collect()
     };
     let guards = all("guards", &raw.guards);
     let expectations = all("expect", &raw.expect);

@@ -2,7 +2,7 @@
 //!
 //! A kernel may have counters that are not known here, so this is a doubt and never a mistake.
 
-use super::claim::{Claim, Subject};
+use super::assertion::{Assertion, Observable};
 
 /// Names of `/proc/vmstat` and `memory.stat` that NUMA balancing and migration have had from
 /// Linux 6.1 on (`mm/vmstat.c`, `Documentation/admin-guide/cgroup-v2.rst`).
@@ -45,14 +45,14 @@ const OF_A_TASK: [&str; 5] = [
 /// How many letters a slip of the keyboard gets wrong.
 const SLIP: usize = 2;
 
-/// What a claim may mean that names something nearly like a counter that is known: the key
+/// What a assertion may mean that names something nearly like a counter that is known: the key
 /// that names it, what it says, and what it may mean.
-pub(super) fn doubt(claim: &Claim) -> Option<(&'static str, &str, &'static str)> {
-    let (key, name, known): (_, _, &[&'static str]) = match &claim.subject {
-        Subject::Counter { name, .. } => ("counter", name, &COUNTED),
-        Subject::MemoryStat { name, .. } => ("memory-stat", name, &COUNTED),
-        Subject::Sched { name, .. } => ("sched", name, &OF_A_TASK),
-        Subject::SchedChange { name, .. } => ("sched-change", name, &OF_A_TASK),
+pub(super) fn doubt(assertion: &Assertion) -> Option<(&'static str, &str, &'static str)> {
+    let (key, name, known): (_, _, &[&'static str]) = match &assertion.subject {
+        Observable::Counter { name, .. } => ("counter", name, &COUNTED),
+        Observable::MemoryStat { name, .. } => ("memory-stat", name, &COUNTED),
+        Observable::Sched { name, .. } => ("sched", name, &OF_A_TASK),
+        Observable::SchedChange { name, .. } => ("sched-change", name, &OF_A_TASK),
         _ => return None,
     };
     if known.contains(&name.as_str()) {

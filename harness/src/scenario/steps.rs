@@ -8,9 +8,9 @@ use super::extent::Extent;
 use super::problems::Problems;
 use super::raw::{RawAction, RawStep, RawTask};
 use super::regions::{access_of, is_size};
-use super::{knobs, name, quantity, tasks};
+use super::{name, quantity, tasks, tunables};
 
-/// The steps, and what claims may refer to.
+/// The steps, and what assertions may refer to.
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
     pub(super) steps: Vec<Step>,
@@ -323,7 +323,7 @@ impl Resolver<'_> {
                     &mut asked.placements
                 };
                 if !asked.insert(key) {
-                    let message = "asked twice: a claim could not tell which answer is meant";
+                    let message = "asked twice: a assertion could not tell which answer is meant";
                     self.problems.add(format!("{path}.{verb}"), message);
                 }
                 if probes {
@@ -364,10 +364,10 @@ impl Resolver<'_> {
         match verb {
             "set" => {
                 let name = raw.set.as_deref()?;
-                let Some(knob) = knobs::knob(name) else {
+                let Some(knob) = tunables::knob(name) else {
                     let at = format!("{path}.set");
                     self.problems
-                        .unknown(&at, "knob", name, knobs::knob_names());
+                        .unknown(&at, "knob", name, tunables::knob_names());
                     return None;
                 };
                 let Some(value) = raw.value else {

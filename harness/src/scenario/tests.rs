@@ -245,9 +245,9 @@ fn a_claim_that_an_idle_task_satisfies_needs_a_control() {
 
 /// A scenario whose subject is `t`, with a control measured before it.
 #[track_caller]
-fn refused(actions: &str, claims: &str, words: &str) {
+fn refused(actions: &str, assertions: &str, words: &str) {
     let text = format!(
-        "summary: s\nmachine: {{ nodes: 2 }}\ntasks: {{ t: {{}} }}\nsteps:\n{actions}\n{claims}\n"
+        "summary: s\nmachine: {{ nodes: 2 }}\ntasks: {{ t: {{}} }}\nsteps:\n{actions}\n{assertions}\n"
     );
     let found = parse(&text).expect_err("it should be refused");
     assert!(found.contains(words), "{found}");
@@ -305,8 +305,9 @@ fn what_an_idle_kernel_gives_is_refused() {
     }
     for nothing in ["passes: 0", "for: 0ms"] {
         let text = format!("  - {{ measure: m, run: [ {{ task: t, touch: 1MiB, {nothing} }} ] }}");
-        let claims = format!("{control}expect:\n  - {{ exit-status: t, equals: 0, because: b }}");
-        refused(&text, &claims, "does nothing");
+        let assertions =
+            format!("{control}expect:\n  - {{ exit-status: t, equals: 0, because: b }}");
+        refused(&text, &assertions, "does nothing");
     }
 }
 

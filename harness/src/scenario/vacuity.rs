@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::claim::{Claim, Subject};
+use super::assertion::{Assertion, Observable};
 use super::steps::Measured;
 
 /// Counters that move when pages are scanned or migrated: a control for placement.
@@ -35,20 +35,20 @@ const SCAN_DRIVEN: [&str; 9] = [
 ];
 
 /// The sentence to show if nothing that is claimed needs a scan to have happened.
-pub(super) fn without_scan(guards: &[Claim], expectations: &[Claim]) -> Option<String> {
-    let of_behaviour = |claim: &Claim| {
+pub(super) fn without_scan(guards: &[Assertion], expectations: &[Assertion]) -> Option<String> {
+    let of_behaviour = |assertion: &Assertion| {
         !matches!(
-            claim.subject,
-            Subject::Fact { .. } | Subject::ExitStatus { .. }
+            assertion.subject,
+            Observable::Fact { .. } | Observable::ExitStatus { .. }
         )
     };
-    let needs_scan = |claim: &Claim| match &claim.subject {
-        Subject::Probe { .. } => !claim.holds_when_idle(),
-        Subject::Counter { name, .. }
-        | Subject::MemoryStat { name, .. }
-        | Subject::Sched { name, .. }
-        | Subject::SchedChange { name, .. } => {
-            !claim.holds_when_idle() && SCAN_DRIVEN.contains(&name.as_str())
+    let needs_scan = |assertion: &Assertion| match &assertion.subject {
+        Observable::Probe { .. } => !assertion.holds_when_idle(),
+        Observable::Counter { name, .. }
+        | Observable::MemoryStat { name, .. }
+        | Observable::Sched { name, .. }
+        | Observable::SchedChange { name, .. } => {
+            !assertion.holds_when_idle() && SCAN_DRIVEN.contains(&name.as_str())
         }
         _ => false,
     };
@@ -66,18 +66,18 @@ pub(super) fn without_scan(guards: &[Claim], expectations: &[Claim]) -> Option<S
 /// The indices of the expectations of a subject that touches no memory, and so is never
 /// scanned, whatever the kernel does; each with the sentence to show.
 pub(super) fn untouched(
-    expectations: &[Claim],
+    expectations: &[Assertion],
     measures: &BTreeMap<String, Measured>,
 ) -> Vec<(usize, String)> {
-    let lacking = |claim: &Claim| {
-        let (measure, task) = measured(&claim.subject)?;
+    let lacking = |assertion: &Assertion| {
+        let (measure, task) = measured(&assertion.subject)?;
         let touching = &measures.get(measure)?.touching;
         let touches = task.map_or(!touching.is_empty(), |task| touching.contains_key(task));
         let who = match task {
             Some(task) => format!("task {task} does not touch"),
             None => "no task touches".to_owned(),
         };
-        (claim.holds_when_idle() && !touches).then(|| {
+        (assertion.holds_when_idle() && !touches).then(|| {
             format!(
                 "in measurement {measure:?} {who} memory: a subject that does nothing is not \
                  scanned by any kernel"
@@ -87,7 +87,7 @@ pub(super) fn untouched(
     expectations
         .iter()
         .enumerate()
-        .filter_map(|(index, claim)| Some((index, lacking(claim)?)))
+        .filter_map(|(index, assertion)| Some((index, lacking(assertion)?)))
         .collect()
 }
 
@@ -96,30 +96,32 @@ pub(super) fn untouched(
 /// A control that runs longer than its subject is none: a kernel scans only after a delay,
 /// and what is measured for less than that is never scanned.
 pub(super) fn uncontrolled(
-    guards: &[Claim],
-    expectations: &[Claim],
+    guards: &[Assertion],
+    expectations: &[Assertion],
     measures: &BTreeMap<String, Measured>,
 ) -> Vec<(usize, String)> {
-    let control = |guard: &Claim, claim: &Claim| {
-        controls(guard, claim) && no_longer(&guard.subject, &claim.subject, measures)
+    let control = |guard: &Assertion, assertion: &Assertion| {
+        controls(guard, assertion) && no_longer(&guard.subject, &assertion.subject, measures)
     };
-    let lacking = |claim: &Claim| {
-        claim.holds_when_idle() && !guards.iter().any(|guard| control(guard, claim))
+    let lacking = |assertion: &Assertion| {
+        assertion.holds_when_idle() && !guards.iter().any(|guard| control(guard, assertion))
     };
     let lacking = expectations
         .iter()
         .enumerate()
-        .filter(|(_, claim)| lacking(claim));
+        .filter(|(_, assertion)| lacking(assertion));
     lacking
-        .map(|(index, claim)| {
-            let control = match &claim.subject {
-                Subject::Placement { .. } => "numa_pages_migrated or numa_hint_faults".to_owned(),
+        .map(|(index, assertion)| {
+            let control = match &assertion.subject {
+                Observable::Placement { .. } => {
+                    "numa_pages_migrated or numa_hint_faults".to_owned()
+                }
                 subject => subject.quantity(),
             };
             let sentence = format!(
                 "a subject that is idle or never scanned would satisfy `{} {}`: a guard must \
                  demand activity of {control} in the same run, touching `for` no longer a time",
-                claim.subject, claim.bound
+                assertion.subject, assertion.bound
             );
             (index, sentence)
         })
@@ -127,19 +129,23 @@ pub(super) fn uncontrolled(
 }
 
 // The measurement and the task of a subject that is measured.
-fn measured(subject: &Subject) -> Option<(&String, Option<&String>)> {
+fn measured(subject: &Observable) -> Option<(&String, Option<&String>)> {
     match subject {
-        Subject::Counter { measure, .. } => Some((measure, None)),
-        Subject::MemoryStat { measure, task, .. }
-        | Subject::Sched { measure, task, .. }
-        | Subject::SchedChange { measure, task, .. } => Some((measure, Some(task))),
+        Observable::Counter { measure, .. } => Some((measure, None)),
+        Observable::MemoryStat { measure, task, .. }
+        | Observable::Sched { measure, task, .. }
+        | Observable::SchedChange { measure, task, .. } => Some((measure, Some(task))),
         _ => None,
     }
 }
 
 // Whether a control touches for no longer than its subject, by the text.
-fn no_longer(guard: &Subject, claim: &Subject, measures: &BTreeMap<String, Measured>) -> bool {
-    let time = |subject: &Subject| -> Option<u64> {
+fn no_longer(
+    guard: &Observable,
+    assertion: &Observable,
+    measures: &BTreeMap<String, Measured>,
+) -> bool {
+    let time = |subject: &Observable| -> Option<u64> {
         let (measure, task) = measured(subject)?;
         let touching = &measures.get(measure)?.touching;
         match task {
@@ -147,9 +153,9 @@ fn no_longer(guard: &Subject, claim: &Subject, measures: &BTreeMap<String, Measu
             None => touching.values().copied().max()?,
         }
     };
-    match (measured(guard), measured(claim)) {
-        (Some(_), Some(_)) => match (time(guard), time(claim)) {
-            (Some(guard), Some(claim)) => guard <= claim,
+    match (measured(guard), measured(assertion)) {
+        (Some(_), Some(_)) => match (time(guard), time(assertion)) {
+            (Some(guard), Some(assertion)) => guard <= assertion,
             _ => false,
         },
         // Probes and placements are not of one measurement.
@@ -157,18 +163,18 @@ fn no_longer(guard: &Subject, claim: &Subject, measures: &BTreeMap<String, Measu
     }
 }
 
-fn controls(guard: &Claim, claim: &Claim) -> bool {
+fn controls(guard: &Assertion, assertion: &Assertion) -> bool {
     if guard.holds_when_idle() {
         return false;
     }
-    match &claim.subject {
-        Subject::Placement { .. } => {
-            matches!(&guard.subject, Subject::Counter { name, .. } | Subject::MemoryStat { name, .. }
+    match &assertion.subject {
+        Observable::Placement { .. } => {
+            matches!(&guard.subject, Observable::Counter { name, .. } | Observable::MemoryStat { name, .. }
                 if ACTIVITY.contains(&name.as_str()))
         }
         // memory.stat may lag behind vmstat, so it needs a control of its own kind.
-        Subject::MemoryStat { name, .. } => {
-            matches!(&guard.subject, Subject::MemoryStat { name: other, .. } if other == name)
+        Observable::MemoryStat { name, .. } => {
+            matches!(&guard.subject, Observable::MemoryStat { name: other, .. } if other == name)
         }
         // A probe's control is another probe, in whatever unit.
         subject => guard.subject.idle().is_some() && guard.subject.quantity() == subject.quantity(),

@@ -1,9 +1,9 @@
-//! Time limits stand in the right order: ours, then the test runner's.
+//! Time limits runner in the right order: ours, then the test runner's.
 
 use std::path::Path;
 use std::time::Duration;
 
-use numalab::machine::deadline::{Deadlines, Stage};
+use numalab::guest::deadline::{Deadlines, GuestStage};
 
 /// What nextest allows for a test before it ends it: `slow-timeout`, period times count.
 fn allowed(settings: &toml::Value) -> Duration {
@@ -35,11 +35,11 @@ fn every_deadline_of_ours_comes_before_the_test_runner_s() {
     for rule in guests {
         rules += 1;
         let stages = [
-            Stage::Boot,
-            Stage::Window,
-            Stage::Plan,
-            Stage::Step(0),
-            Stage::PowerOff,
+            GuestStage::Boot,
+            GuestStage::Window,
+            GuestStage::Plan,
+            GuestStage::Step(0),
+            GuestStage::PowerOff,
         ];
         for stage in stages {
             let limit = Deadlines::STANDARD.of(stage);

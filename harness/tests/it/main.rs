@@ -5,5 +5,5 @@
 mod bisecting;
 mod cli;
 mod documents;
+mod guest;
 mod limits;
-mod machine;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Catalog, WordError};
 use crate::error::KernelError;
+use crate::kernel_spec::{KernelSpec, Source};
 use crate::source::SourceError;
 use crate::source::repository::{Commit, Repository};
-use crate::wanted::{Source, Wanted};
 
 /// What such a word begins with.
 const GIT: &str = "git:";
@@ -50,7 +50,7 @@ impl Catalog {
         repository: &Repository,
         commit: &Commit,
         name: String,
-    ) -> Result<Wanted, KernelError> {
+    ) -> Result<KernelSpec, KernelError> {
         let source = Source::Git {
             repository: repository.path().to_owned(),
             revision: commit.id.clone(),
@@ -60,7 +60,7 @@ impl Catalog {
     }
 
     /// The kernel that `PATH@REVISION` means.
-    pub(super) fn commit(&self, rest: &str, cwd: &Path) -> Result<Wanted, KernelError> {
+    pub(super) fn commit(&self, rest: &str, cwd: &Path) -> Result<KernelSpec, KernelError> {
         let (repository, commit) = find(rest, cwd)?;
         let revision = split(rest, cwd).map_or(rest, |(_, revision)| revision);
         let name = format!("{}@{revision}", repository.name());

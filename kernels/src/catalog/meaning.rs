@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use super::{Catalog, WordError};
 use crate::definition::{Definition, DefinitionError, Start};
 use crate::error::KernelError;
+use crate::kernel_spec::{Direction, Fragment, KernelSpec, Origin, Patch, Recipe, Source};
 use crate::source::repository::Repository;
 use crate::spelling;
-use crate::wanted::{Direction, Fragment, Origin, Patch, Recipe, Source, Wanted};
 
 impl Catalog {
     /// What a definition stands for, its base included.
-    pub fn wanted(&self, definition: &Definition) -> Result<Wanted, KernelError> {
+    pub fn wanted(&self, definition: &Definition) -> Result<KernelSpec, KernelError> {
         let mut trail = vec![definition];
         let source = loop {
             let last = trail[trail.len() - 1];
@@ -111,7 +111,7 @@ impl Catalog {
             }
             expected.extend(definition.expected.clone());
         }
-        Ok(Wanted {
+        Ok(KernelSpec {
             name: definition.name.clone(),
             word: definition.name.clone(),
             origin: Origin::Recipe(recipe),

@@ -11,9 +11,9 @@ use super::names::{safe, unsafe_name};
 use super::text::{self, FileChange};
 use super::{Mismatch, PatchError, already, conflict};
 use crate::git;
+use crate::kernel_spec::{Direction, Patch};
 use crate::process::{Job, Told};
 use crate::tree::{self, Content, SourceTree};
-use crate::wanted::{Direction, Patch};
 
 /// What a list of patches makes.
 #[derive(Debug, Default)]

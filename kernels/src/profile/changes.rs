@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::{Counted, Plan};
+use super::{Counted, ProfilePlan};
 use crate::tree::Content;
 
 /// A file that patches touch.
@@ -30,7 +30,7 @@ pub struct ChangedFile {
 pub(crate) fn changed(
     before: &BTreeMap<String, Content>,
     after: &BTreeMap<String, Content>,
-    plan: &Plan,
+    plan: &ProfilePlan,
 ) -> Vec<ChangedFile> {
     let mut files = Vec::new();
     for (path, content) in after {

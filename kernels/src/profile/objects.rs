@@ -46,13 +46,13 @@ pub enum Counted {
 
 /// Which objects are to count.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Plan {
+pub(crate) struct ProfilePlan {
     /// Without `.o`, in the order of their names.
     pub(crate) objects: Vec<String>,
     files: BTreeMap<String, Counted>,
 }
 
-impl Plan {
+impl ProfilePlan {
     /// Whether a file's lines are counted.
     pub(crate) fn counted(&self, file: &str) -> Counted {
         let known = self.files.get(file).copied();
@@ -64,7 +64,7 @@ impl Plan {
         source: &Path,
         objects: &Path,
         touched: &[&str],
-    ) -> Result<Plan, CacheError> {
+    ) -> Result<ProfilePlan, CacheError> {
         let mut including: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         let mut names = Vec::new();
         list(objects, objects, &mut names)
@@ -97,10 +97,15 @@ impl Plan {
                 including.insert(file, [stem.to_owned()].into());
             }
         }
-        Ok(Plan::of(including, |object| excludes(source, object)))
+        Ok(ProfilePlan::of(including, |object| {
+            excludes(source, object)
+        }))
     }
 
-    fn of(including: BTreeMap<&str, BTreeSet<String>>, excluded: impl Fn(&str) -> bool) -> Plan {
+    fn of(
+        including: BTreeMap<&str, BTreeSet<String>>,
+        excluded: impl Fn(&str) -> bool,
+    ) -> ProfilePlan {
         let mut wanted: Vec<(usize, String)> = Vec::new();
         for (file, objects) in &including {
             for object in objects.iter().filter(|object| !excluded(object)) {
@@ -133,7 +138,7 @@ impl Plan {
             .iter()
             .map(|(file, objects)| ((*file).to_owned(), counted(objects)))
             .collect();
-        Plan {
+        ProfilePlan {
             files,
             objects: chosen.into_iter().collect(),
         }
@@ -218,7 +223,7 @@ mod tests {
         let many: Vec<String> = (0..100).map(|n| format!("drivers/d{n}")).collect();
         let mut all: Vec<&str> = many.iter().map(String::as_str).collect();
         all.extend(["mm/memory", "kernel/sched/fair"]);
-        let plan = Plan::of(
+        let plan = ProfilePlan::of(
             [
                 including("include/linux/mm.h", &all),
                 including("mm/mempolicy.c", &["mm/mempolicy"]),
@@ -258,7 +263,7 @@ mod tests {
         assert!(excludes(source.path(), "a/x"));
         assert!(excludes(source.path(), "b/x"));
         assert!(!excludes(source.path(), "b/y") && !excludes(source.path(), "c/x"));
-        let plan = Plan::of([including("b/x.c", &["b/x"])].into(), |object| {
+        let plan = ProfilePlan::of([including("b/x.c", &["b/x"])].into(), |object| {
             excludes(source.path(), object)
         });
         assert_eq!(plan.counted("b/x.c"), Counted::Excluded);

@@ -9,9 +9,9 @@ use super::SeriesError;
 use super::letter::{self, Letter};
 use super::mailroom::Mailroom;
 use super::range::{self, Range};
+use crate::kernel_spec::Direction;
 use crate::patch;
 use crate::spelling;
-use crate::wanted::Direction;
 
 /// The largest file that is read, in bytes: ten times the largest series that was
 /// ever sent to a kernel list.

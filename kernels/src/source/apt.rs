@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Getting, SourceError};
+use super::{Fetcher, SourceError};
 use crate::cache::CacheError;
 use crate::digest::Digest;
+use crate::kernel_spec::Package;
 use crate::process::{Job, JobError, Told};
-use crate::wanted::Package;
 
 /// Where apt would take a package from.
 #[derive(Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Mirror {
 /// apt-get for one package, with a state of our own, and with the system's sources or
 /// one of our own.
 pub(super) struct Apt<'a> {
-    pub(super) getting: &'a Getting<'a>,
+    pub(super) getting: &'a Fetcher<'a>,
     pub(super) package: &'a Package,
     /// A file of sources; `None` is the system's.
     pub(super) sources: Option<PathBuf>,
@@ -100,7 +100,7 @@ impl<'a> Apt<'a> {
     /// apt-get with the system's sources; for a package of a suite with that suite as
     /// the only source, on the mirror that the system takes Debian from.
     pub(super) fn of(
-        getting: &'a Getting<'a>,
+        getting: &'a Fetcher<'a>,
         package: &'a Package,
         state: &Path,
         log: &'a Path,

@@ -7,13 +7,13 @@ use std::process::Command;
 use std::time::{Instant, SystemTime};
 
 use super::apt::{Address, Apt};
-use super::{Getting, Identity, Opened, SourceError, plain, read_identity, write_identity};
+use super::{Fetcher, Identity, Opened, SourceError, plain, read_identity, write_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
+use crate::kernel_spec::{Package, Source};
 use crate::process::{self, Job, Told};
-use crate::progress::{Event, Stage};
+use crate::progress::{BuildEvent, BuildStage};
 use crate::tree::SourceTree;
-use crate::wanted::{Package, Source};
 
 /// The file in an entry that says what it is; it is written last.
 const IDENTITY: &str = "source.json";
@@ -27,7 +27,7 @@ const LISTS: u64 = 200 * 1024 * 1024;
 /// How often an entry is looked for again when it is pruned under our hands.
 const ATTEMPTS: usize = 3;
 
-impl Getting<'_> {
+impl Fetcher<'_> {
     /// What the cache has of a package; fetches it if it has nothing.
     pub(super) fn debian(&self, package: &Package) -> Result<Identity, SourceError> {
         if let Some(identity) = self.known(package) {
@@ -99,8 +99,8 @@ impl Getting<'_> {
     }
 
     fn fetch(&self, package: &Package, state: &Path) -> Result<Identity, SourceError> {
-        self.progress.event(Event::Stage {
-            stage: Stage::Fetch,
+        self.progress.event(BuildEvent::BuildStage {
+            stage: BuildStage::Fetch,
             detail: &package.to_string(),
         });
         if which::which_in("apt-get", Some(&self.tools.path), "/").is_err() {
@@ -150,8 +150,8 @@ impl Getting<'_> {
             Some(entry.path()),
             &mut |told| {
                 if let Told::Tick = told {
-                    self.progress.event(Event::Count {
-                        stage: Stage::Fetch,
+                    self.progress.event(BuildEvent::Count {
+                        stage: BuildStage::Fetch,
                         done: size_of_packages(entry.path()),
                         total: Some(address.size),
                     });
@@ -201,8 +201,8 @@ impl Getting<'_> {
         identity: &Identity,
     ) -> Result<(), SourceError> {
         let detail = format!("{} {}", lock_name(lock), identity.version);
-        self.progress.event(Event::Stage {
-            stage: Stage::Unpack,
+        self.progress.event(BuildEvent::BuildStage {
+            stage: BuildStage::Unpack,
             detail: &detail,
         });
         self.tools.check_unpack()?;
@@ -229,8 +229,8 @@ impl Getting<'_> {
                 Told::Line(_) => done += 1,
                 Told::Tick if done != shown => {
                     shown = done;
-                    self.progress.event(Event::Count {
-                        stage: Stage::Unpack,
+                    self.progress.event(BuildEvent::Count {
+                        stage: BuildStage::Unpack,
                         done,
                         total: None,
                     });
@@ -306,7 +306,7 @@ fn entry_name(package: &Package, identity: &Identity) -> String {
 }
 
 fn lock_name(lock: &EntryLock) -> String {
-    crate::wanted::file_name(lock.entry())
+    crate::kernel_spec::file_name(lock.entry())
 }
 
 fn package_in(folder: &Path) -> Option<PathBuf> {
@@ -323,7 +323,7 @@ fn source_in(folder: &Path) -> Option<PathBuf> {
         .flatten()
         .map(|item| item.path())
         .find(|path| {
-            let name = crate::wanted::file_name(path);
+            let name = crate::kernel_spec::file_name(path);
             name.starts_with("linux-source-") && name.contains(".tar")
         })
 }

@@ -15,13 +15,13 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::{Getting, Identity, Opened, SourceError, kernel_version, path_of, plain};
+use super::{Fetcher, Identity, Opened, SourceError, kernel_version, path_of, plain};
 use crate::cache::CacheError;
 use crate::digest::{Digest, Digester};
+use crate::kernel_spec::{Source, file_name};
 use crate::process;
-use crate::progress::{Event, Stage};
+use crate::progress::{BuildEvent, BuildStage};
 use crate::tree::{self, File, SourceTree};
-use crate::wanted::{Source, file_name};
 
 /// A file changed this shortly before it was looked at may change again without its
 /// times showing it.
@@ -31,12 +31,12 @@ const SETTLED: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     stamp: String,
-    kind: Kind,
+    kind: EntryKind,
     digest: Digest,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EntryKind {
     Plain,
     Executable,
     Link,
@@ -44,7 +44,7 @@ enum Kind {
 
 type Index = BTreeMap<String, Seen>;
 
-impl Getting<'_> {
+impl Fetcher<'_> {
     /// Brings the copy of a directory up to date, and locks it.
     pub(super) fn directory(&self, path: &Path) -> Result<Opened, SourceError> {
         let fault = |source| SourceError::Read {
@@ -68,8 +68,8 @@ impl Getting<'_> {
 
     fn follow(&self, path: &Path, tree: &SourceTree, kept: &Path) -> Result<Identity, SourceError> {
         let detail = path.display().to_string();
-        self.progress.event(Event::Stage {
-            stage: Stage::Copy,
+        self.progress.event(BuildEvent::BuildStage {
+            stage: BuildStage::Copy,
             detail: &detail,
         });
         let own = self.is_repository(path);
@@ -92,8 +92,8 @@ impl Getting<'_> {
                         path: path.to_owned(),
                     });
                 }
-                self.progress.event(Event::Count {
-                    stage: Stage::Copy,
+                self.progress.event(BuildEvent::Count {
+                    stage: BuildStage::Copy,
                     done: count,
                     total,
                 });
@@ -126,9 +126,9 @@ impl Getting<'_> {
         let mut headers = Digester::new();
         for (name, seen) in &index {
             let kind = match seen.kind {
-                Kind::Plain => "plain",
-                Kind::Executable => "executable",
-                Kind::Link => "link",
+                EntryKind::Plain => "plain",
+                EntryKind::Executable => "executable",
+                EntryKind::Link => "link",
             };
             whole.field(name, kind).field("", seen.digest.to_string());
             if name.ends_with(".h") {
@@ -252,7 +252,7 @@ fn take(
         }
         return Ok(Seen {
             stamp,
-            kind: Kind::Link,
+            kind: EntryKind::Link,
             digest: Digest::of(target.as_os_str().as_bytes()),
         });
     }
@@ -263,9 +263,9 @@ fn take(
     let seen = Seen {
         stamp,
         kind: if content.executable {
-            Kind::Executable
+            EntryKind::Executable
         } else {
-            Kind::Plain
+            EntryKind::Plain
         },
         digest: Digest::of(&content.bytes),
     };
@@ -335,9 +335,9 @@ fn read_index(path: &Path) -> Index {
             let mut fields = line.splitn(4, ' ');
             let digest = fields.next()?.parse().ok()?;
             let kind = match fields.next()? {
-                "plain" => Kind::Plain,
-                "executable" => Kind::Executable,
-                "link" => Kind::Link,
+                "plain" => EntryKind::Plain,
+                "executable" => EntryKind::Executable,
+                "link" => EntryKind::Link,
                 _ => return None,
             };
             let mut stamp = fields.next()?.to_owned();
@@ -359,9 +359,9 @@ fn write_index(path: &Path, index: &Index) -> Result<(), CacheError> {
     let mut text = String::new();
     for (name, seen) in index {
         let kind = match seen.kind {
-            Kind::Plain => "plain",
-            Kind::Executable => "executable",
-            Kind::Link => "link",
+            EntryKind::Plain => "plain",
+            EntryKind::Executable => "executable",
+            EntryKind::Link => "link",
         };
         for part in [
             &seen.digest.to_string(),

@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::remove_strangers;
 use super::repository::{Repository, abbreviated};
-use super::{Getting, Identity, Opened, SourceError, plain, version_in};
+use super::{Fetcher, Identity, Opened, SourceError, plain, version_in};
 use crate::cache::CacheError;
 use crate::digest::Digest;
-use crate::progress::{Event, Stage};
+use crate::kernel_spec::Source;
+use crate::progress::{BuildEvent, BuildStage};
 use crate::tree::{self, File, SourceTree};
-use crate::wanted::Source;
-use objects::{Changes, Item, Kind, Objects};
+use objects::{Changes, Item, ObjectKind, Objects};
 
 /// How many files are asked for at once.
 const PORTION: usize = 2000;
@@ -40,7 +40,7 @@ struct State {
     towards: Vec<String>,
 }
 
-impl Getting<'_> {
+impl Fetcher<'_> {
     /// What a commit is, without its files.
     pub(super) fn commit(&self, path: &Path, revision: &str) -> Result<Identity, SourceError> {
         let repository = Repository::with_tools(path, &self.tools.path)?;
@@ -74,7 +74,7 @@ impl Getting<'_> {
         let repository = Repository::with_tools(path, &self.tools.path)?;
         let commit = repository.commit(revision)?;
         if repository.is_edited(&commit.id) {
-            self.progress.event(Event::Note(&format!(
+            self.progress.event(BuildEvent::Note(&format!(
                 "{} has edits that are not committed: they are not part of {}",
                 path.display(),
                 abbreviated(&commit.id)
@@ -146,7 +146,7 @@ impl History {
 
 /// Bringing a tree to a commit.
 struct Checkout<'a> {
-    getting: &'a Getting<'a>,
+    getting: &'a Fetcher<'a>,
     objects: &'a Objects,
     tree: &'a SourceTree,
     /// The commit, for messages.
@@ -165,8 +165,8 @@ impl Checkout<'_> {
         if state.at.as_deref() == Some(wanted) && state.towards.is_empty() {
             return Ok(());
         }
-        self.getting.progress.event(Event::Stage {
-            stage: Stage::Copy,
+        self.getting.progress.event(BuildEvent::BuildStage {
+            stage: BuildStage::Copy,
             detail: &self.shown,
         });
         let known = self.tree.src().is_dir();
@@ -249,8 +249,8 @@ impl Checkout<'_> {
                 self.put(name, item.kind, bytes)?;
             }
             done += u64::try_from(portion.len()).unwrap_or(0);
-            self.getting.progress.event(Event::Count {
-                stage: Stage::Copy,
+            self.getting.progress.event(BuildEvent::Count {
+                stage: BuildStage::Copy,
                 done,
                 total,
             });
@@ -258,10 +258,10 @@ impl Checkout<'_> {
         Ok(())
     }
 
-    fn put(&self, name: &str, kind: Kind, bytes: Vec<u8>) -> Result<(), SourceError> {
+    fn put(&self, name: &str, kind: ObjectKind, bytes: Vec<u8>) -> Result<(), SourceError> {
         let place = self.tree.src().join(name);
         let fault = |error| CacheError::io("write", &place, error);
-        if kind == Kind::Link {
+        if kind == ObjectKind::Link {
             let target = Path::new(std::ffi::OsStr::from_bytes(&bytes));
             if fs::read_link(&place).ok().as_deref() != Some(target) {
                 self.tree.remove(name)?;
@@ -274,7 +274,7 @@ impl Checkout<'_> {
         }
         let content = Some(File {
             bytes,
-            executable: kind == Kind::Executable,
+            executable: kind == ObjectKind::Executable,
         });
         if !self.tree.renew(name, &content)?
             && tree::read(&place)? != content

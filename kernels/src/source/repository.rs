@@ -3,7 +3,7 @@
 //!
 //! Everything is asked of git, so that a worktree, a bare, a shallow or a partial clone
 //! is as good as any other. Nothing that the repository's or the user's configuration
-//! names is run, nothing is fetched. Getting a commit's files is the module `git`'s.
+//! names is run, nothing is fetched. Fetcher a commit's files is the module `git`'s.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -197,7 +197,7 @@ impl Repository {
             Some(name) if name == ".git" => self.common.parent().unwrap_or(&self.common),
             _ => &self.common,
         };
-        let name = crate::wanted::file_name(own);
+        let name = crate::kernel_spec::file_name(own);
         name.strip_suffix(".git").unwrap_or(&name).to_owned()
     }
 

@@ -12,15 +12,15 @@ use std::time::Instant;
 
 use super::archive::{self, ArchiveError, Links};
 use super::{
-    Getting, Identity, Opened, SourceError, empty, kernel_version, read_identity, write_identity,
+    Fetcher, Identity, Opened, SourceError, empty, kernel_version, read_identity, write_identity,
 };
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
+use crate::kernel_spec::{Source, file_name};
 use crate::process::{Filter, JobError};
-use crate::progress::{Event, Stage};
+use crate::progress::{BuildEvent, BuildStage};
 use crate::toolchain;
 use crate::tree::SourceTree;
-use crate::wanted::{Source, file_name};
 
 /// The file in an entry that says what it is; it is written last.
 const IDENTITY: &str = "source.json";
@@ -49,7 +49,7 @@ pub(crate) fn is_name(path: &Path) -> bool {
         })
 }
 
-impl Getting<'_> {
+impl Fetcher<'_> {
     /// What a tarball on this machine is.
     pub(super) fn tarball(&self, path: &Path) -> Result<Identity, SourceError> {
         let mut file = open(path)?;
@@ -114,8 +114,8 @@ impl Getting<'_> {
         lock: &EntryLock,
         expected: &Digest,
     ) -> Result<String, SourceError> {
-        self.progress.event(Event::Stage {
-            stage: Stage::Unpack,
+        self.progress.event(BuildEvent::BuildStage {
+            stage: BuildStage::Unpack,
             detail: &file_name(path),
         });
         let mut file = open(path)?;
@@ -192,8 +192,8 @@ impl Getting<'_> {
         let mut told = |done| {
             if shown.elapsed().as_millis() >= 100 {
                 shown = Instant::now();
-                self.progress.event(Event::Count {
-                    stage: Stage::Unpack,
+                self.progress.event(BuildEvent::Count {
+                    stage: BuildStage::Unpack,
                     done,
                     total: None,
                 });

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::download::{Download, DownloadError};
-use super::{Getting, Identity, Opened, SourceError};
+use super::{Fetcher, Identity, Opened, SourceError};
 use crate::cache::{CacheError, Part};
 use crate::digest::Digest;
-use crate::progress::{Event, Stage};
-use crate::wanted::Source;
+use crate::kernel_spec::Source;
+use crate::progress::{BuildEvent, BuildStage};
 
 /// The mark between an address and the digest of what is there, on a command line.
 const MARK: &str = "#sha256=";
@@ -44,7 +44,7 @@ pub(crate) fn file_name(url: &str) -> String {
     name.unwrap_or(path).to_owned()
 }
 
-impl Getting<'_> {
+impl Fetcher<'_> {
     /// What an address stands for: known without asking anybody.
     pub(super) fn url(&self, url: &str, sha256: Digest) -> Identity {
         Identity {
@@ -87,11 +87,11 @@ impl Getting<'_> {
                 return Ok(kept);
             }
             let warning = format!("{name} in the cache is damaged: it is fetched again");
-            self.progress.event(Event::Warning(&warning));
+            self.progress.event(BuildEvent::Warning(&warning));
             self.cache.remove(&entry)?;
         }
-        self.progress.event(Event::Stage {
-            stage: Stage::Fetch,
+        self.progress.event(BuildEvent::BuildStage {
+            stage: BuildStage::Fetch,
             detail: url,
         });
         let partial = lock.entry().join(PARTIAL);
@@ -106,14 +106,14 @@ impl Getting<'_> {
         let mut resumed = fs::metadata(&partial).map_or(0, |data| data.len());
         if resumed > 0 {
             let note = format!("{name}: going on after {resumed} bytes that are here already");
-            self.progress.event(Event::Note(&note));
+            self.progress.event(BuildEvent::Note(&note));
         }
         loop {
             // Asked once, when the server has said how much will come.
             let mut room = None;
             let went = download.run(&mut |done, total| {
-                self.progress.event(Event::Count {
-                    stage: Stage::Fetch,
+                self.progress.event(BuildEvent::Count {
+                    stage: BuildStage::Fetch,
                     done,
                     total,
                 });
@@ -142,14 +142,14 @@ impl Getting<'_> {
             }
             // The beginning may have been another file's.
             resumed = 0;
-            self.progress.event(Event::Note(
+            self.progress.event(BuildEvent::Note(
                 "what was here and what came do not fit: it is fetched again, whole",
             ));
         }
         let new = self.cache.temporary(Part::Sources)?;
         let place = new.path().join("archive");
         fs::rename(&partial, &place).map_err(|error| CacheError::io("write", place, error))?;
-        new.publish(self.cache, &crate::wanted::file_name(&entry))?;
+        new.publish(self.cache, &crate::kernel_spec::file_name(&entry))?;
         self.cache.remove(lock.entry())?;
         Ok(kept)
     }

@@ -65,7 +65,7 @@ fn an_alternative_that_is_something_else_is_not_used() {
     let server = Server::start(b"something else".to_vec(), &[Act::Serve]);
     define(&bench, &server, Digest::of(b"what was meant"));
     bench.options.path = Some(without_apt(&bench));
-    let error = bench.ensure(&bench.wanted("packed")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("packed")).unwrap_err();
     assert_eq!(error.class(), Class::Input, "{error}");
     assert!(error.to_string().contains("is not used"), "{error}");
     let cache = bench.cache();

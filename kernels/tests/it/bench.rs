@@ -8,8 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use numalab_kernels::cache::{Cache, Part};
-use numalab_kernels::wanted::{Direction, Origin, Patch, Wanted};
-use numalab_kernels::{BuildOptions, Catalog, Event, Kernel, KernelError, Progress, ensure};
+use numalab_kernels::kernel_spec::{Direction, KernelSpec, Origin, Patch};
+use numalab_kernels::{
+    BuildEvent, BuildOptions, Catalog, Kernel, KernelError, Progress, get_or_build,
+};
 use tempfile::TempDir;
 
 /// A folder with everything, gone when the test ends.
@@ -72,7 +74,7 @@ impl Bench {
         Cache::open(self.path().join("cache")).unwrap()
     }
 
-    pub(crate) fn wanted(&self, word: &str) -> Wanted {
+    pub(crate) fn wanted(&self, word: &str) -> KernelSpec {
         Catalog::load(&self.catalog())
             .unwrap()
             .resolve(word, self.path(), &self.cache())
@@ -80,7 +82,7 @@ impl Bench {
     }
 
     /// The small kernel with a patch's text on it.
-    pub(crate) fn patched(&self, text: &str, direction: Direction) -> Wanted {
+    pub(crate) fn patched(&self, text: &str, direction: Direction) -> KernelSpec {
         let mut wanted = self.wanted("small");
         let Origin::Recipe(recipe) = &mut wanted.origin else {
             panic!("the small kernel is built");
@@ -93,17 +95,17 @@ impl Bench {
         wanted
     }
 
-    pub(crate) fn ensure(&self, wanted: &Wanted) -> Result<Kernel, KernelError> {
+    pub(crate) fn get_or_build(&self, wanted: &KernelSpec) -> Result<Kernel, KernelError> {
         self.ensure_told(wanted, &Listener::default())
     }
 
     pub(crate) fn ensure_told(
         &self,
-        wanted: &Wanted,
+        wanted: &KernelSpec,
         listener: &Listener,
     ) -> Result<Kernel, KernelError> {
         let cancel = AtomicBool::new(false);
-        ensure(&self.cache(), wanted, &self.options, listener, &cancel)
+        get_or_build(&self.cache(), wanted, &self.options, listener, &cancel)
     }
 
     /// Starts another process that builds `word`.
@@ -161,13 +163,13 @@ impl Listener {
 }
 
 impl Progress for Listener {
-    fn event(&self, event: Event<'_>) {
+    fn event(&self, event: BuildEvent<'_>) {
         let line = match event {
-            Event::Stage { stage, detail } => format!("{stage} {detail}"),
-            Event::Count { stage, done, total } => format!("{stage} {done} of {total:?}"),
-            Event::Line(line) => format!("| {line}"),
-            Event::Note(text) => format!("note: {text}"),
-            Event::Warning(text) => format!("warning: {text}"),
+            BuildEvent::BuildStage { stage, detail } => format!("{stage} {detail}"),
+            BuildEvent::Count { stage, done, total } => format!("{stage} {done} of {total:?}"),
+            BuildEvent::Line(line) => format!("| {line}"),
+            BuildEvent::Note(text) => format!("note: {text}"),
+            BuildEvent::Warning(text) => format!("warning: {text}"),
         };
         self.lines.lock().unwrap().push(line);
     }
@@ -212,7 +214,11 @@ pub(crate) fn fixture() -> PathBuf {
 
 pub(crate) fn driver() -> PathBuf {
     let own = std::env::current_exe().unwrap();
-    let driver = own.ancestors().nth(2).unwrap().join("examples/ensure");
+    let driver = own
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .join("examples/get_or_build");
     assert!(
         driver.is_file(),
         "{} is not there: `cargo build --examples` makes it, and so does a test run of the \

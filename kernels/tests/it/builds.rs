@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use numalab_kernels::cache::Part;
-use numalab_kernels::wanted::Direction;
-use numalab_kernels::{BuildError, Class, KernelError, ensure};
+use numalab_kernels::kernel_spec::Direction;
+use numalab_kernels::{BuildError, Class, KernelError, get_or_build};
 
 use crate::bench::{Bench, Listener, change, compiled, diff};
 
@@ -16,7 +16,7 @@ use crate::bench::{Bench, Listener, change, compiled, diff};
 fn a_kernel_is_built_once_and_then_found() {
     let bench = Bench::new();
     let wanted = bench.wanted("small");
-    let kernel = bench.ensure(&wanted).unwrap();
+    let kernel = bench.get_or_build(&wanted).unwrap();
     assert_eq!(kernel.release, "6.12.0-small");
     assert_eq!(
         kernel.config_value("CONFIG_NUMA").unwrap().as_deref(),
@@ -40,16 +40,16 @@ fn a_kernel_is_built_once_and_then_found() {
 #[test]
 fn a_patch_recompiles_what_it_touches_and_back_gives_the_same_bytes() {
     let bench = Bench::new();
-    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let base = bench.get_or_build(&bench.wanted("small")).unwrap();
     let patched = bench
-        .ensure(&bench.patched(&change(), Direction::Apply))
+        .get_or_build(&bench.patched(&change(), Direction::Apply))
         .unwrap();
     assert_eq!(compiled(&patched), ["second.o"]);
     assert_ne!(patched.image_digest, base.image_digest);
 
     bench.cache().list().unwrap();
     fs::remove_dir_all(base.image.parent().unwrap()).unwrap();
-    let back = bench.ensure(&bench.wanted("small")).unwrap();
+    let back = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert_eq!(compiled(&back), ["second.o"]);
     assert_eq!(back.image_digest, base.image_digest);
     assert_eq!(back.key, base.key);
@@ -58,10 +58,10 @@ fn a_patch_recompiles_what_it_touches_and_back_gives_the_same_bytes() {
 #[test]
 fn a_comment_changes_the_key_and_not_the_image() {
     let bench = Bench::new();
-    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let base = bench.get_or_build(&bench.wanted("small")).unwrap();
     let comment = diff("second.c", "\t/* two */", "\t/* zwei */");
     let patched = bench
-        .ensure(&bench.patched(&comment, Direction::Apply))
+        .get_or_build(&bench.patched(&comment, Direction::Apply))
         .unwrap();
     assert_ne!(patched.key, base.key);
     assert_eq!(patched.image_digest, base.image_digest);
@@ -70,8 +70,8 @@ fn a_comment_changes_the_key_and_not_the_image() {
 #[test]
 fn two_caches_in_different_places_give_the_same_bytes() {
     let (one, other) = (Bench::new(), Bench::new());
-    let left = one.ensure(&one.wanted("small")).unwrap();
-    let right = other.ensure(&other.wanted("small")).unwrap();
+    let left = one.get_or_build(&one.wanted("small")).unwrap();
+    let right = other.get_or_build(&other.wanted("small")).unwrap();
     assert_ne!(left.image, right.image);
     assert_eq!(
         (left.key, left.image_digest),
@@ -82,11 +82,11 @@ fn two_caches_in_different_places_give_the_same_bytes() {
 #[test]
 fn a_patched_header_recompiles_its_users() {
     let bench = Bench::new();
-    bench.ensure(&bench.wanted("small")).unwrap();
+    bench.get_or_build(&bench.wanted("small")).unwrap();
     let patch = "--- a/include/value.h\n+++ b/include/value.h\n@@ -1 +1 @@\n\
                  -#define VALUE 1\n+#define VALUE 2\n";
     let patched = bench
-        .ensure(&bench.patched(patch, Direction::Apply))
+        .get_or_build(&bench.patched(patch, Direction::Apply))
         .unwrap();
     assert_eq!(compiled(&patched), ["first.o"]);
 }
@@ -94,15 +94,15 @@ fn a_patched_header_recompiles_its_users() {
 #[test]
 fn a_header_that_hides_another_gets_objects_of_its_own() {
     let bench = Bench::new();
-    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let base = bench.get_or_build(&bench.wanted("small")).unwrap();
     // Found before include/value.h, which first.o depended on.
     let patch = "--- /dev/null\n+++ b/value.h\n@@ -0,0 +1 @@\n+#define VALUE 3\n";
     let patched = bench
-        .ensure(&bench.patched(patch, Direction::Apply))
+        .get_or_build(&bench.patched(patch, Direction::Apply))
         .unwrap();
     assert_ne!(patched.image_digest, base.image_digest);
     fs::remove_dir_all(base.image.parent().unwrap()).unwrap();
-    let back = bench.ensure(&bench.wanted("small")).unwrap();
+    let back = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert_eq!(back.image_digest, base.image_digest);
     assert_eq!(compiled(&back), Vec::<String>::new());
 }
@@ -110,7 +110,7 @@ fn a_header_that_hides_another_gets_objects_of_its_own() {
 #[test]
 fn build_variables_of_the_environment_do_not_get_in() {
     let bench = Bench::new();
-    let clean = bench.ensure(&bench.wanted("small")).unwrap();
+    let clean = bench.get_or_build(&bench.wanted("small")).unwrap();
     let dirty = Bench::new();
     let mut command = Command::new(crate::bench::driver());
     let variables = [
@@ -148,7 +148,7 @@ fn build_variables_of_the_environment_do_not_get_in() {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    let found = dirty.ensure(&dirty.wanted("small")).unwrap();
+    let found = dirty.get_or_build(&dirty.wanted("small")).unwrap();
     assert_eq!(found.image_digest, clean.image_digest);
     let seen = fs::read_to_string(dirty.objects().join("environment")).unwrap();
     assert!(!seen.contains("nowhere"), "{seen}");
@@ -160,7 +160,7 @@ fn a_compilers_errors_are_told_with_the_logs_place() {
     let bench = Bench::new();
     let broken = diff("second.c", "\treturn value + 1;", "\treturn valeu;");
     let wanted = bench.patched(&broken, Direction::Apply);
-    let error = bench.ensure(&wanted).unwrap_err();
+    let error = bench.get_or_build(&wanted).unwrap_err();
     assert_eq!(error.class(), Class::Build);
     let KernelError::Build(BuildError::Compile { lines, log, .. }) = &error else {
         panic!("{error:?}");
@@ -175,13 +175,13 @@ fn a_compilers_errors_are_told_with_the_logs_place() {
         "{error}"
     );
     // The next kernel is none the worse for it.
-    bench.ensure(&bench.wanted("small")).unwrap();
+    bench.get_or_build(&bench.wanted("small")).unwrap();
 }
 
 #[test]
 fn a_damaged_image_is_made_again_and_told() {
     let bench = Bench::new();
-    let kernel = bench.ensure(&bench.wanted("small")).unwrap();
+    let kernel = bench.get_or_build(&bench.wanted("small")).unwrap();
     let mut bytes = fs::read(&kernel.image).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
@@ -211,7 +211,7 @@ fn missing_tools_are_told_with_their_packages() {
         symlink(which::which(tool).unwrap(), tools.join(tool)).unwrap();
     }
     bench.options.path = Some(tools.into_os_string());
-    let error = bench.ensure(&bench.wanted("small")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
     assert_eq!(error.class(), Class::Environment);
     assert_eq!(
         error.to_string(),
@@ -222,7 +222,7 @@ fn missing_tools_are_told_with_their_packages() {
          openSUSE: zypper install binutils make"
     );
     let error = bench
-        .ensure(&bench.patched(&change(), Direction::Apply))
+        .get_or_build(&bench.patched(&change(), Direction::Apply))
         .unwrap_err();
     assert_eq!(error.class(), Class::Environment);
 }
@@ -232,7 +232,10 @@ fn the_compilers_cache_is_used_within_ours_and_changes_no_byte() {
     let mut bench = Bench::new();
     let expected = {
         let other = Bench::new();
-        other.ensure(&other.wanted("small")).unwrap().image_digest
+        other
+            .get_or_build(&other.wanted("small"))
+            .unwrap()
+            .image_digest
     };
     // What ccache does, as far as a build sees it.
     let shim = bench.write(
@@ -245,13 +248,13 @@ fn the_compilers_cache_is_used_within_ours_and_changes_no_byte() {
     path.push(std::env::var_os("PATH").unwrap());
     bench.options.path = Some(path);
     bench.options.ccache = false;
-    let without = bench.ensure(&bench.wanted("small")).unwrap();
+    let without = bench.get_or_build(&bench.wanted("small")).unwrap();
     let calls = bench.cache().part(Part::Tools).join("ccache/calls");
     assert!(!calls.exists());
     fs::remove_dir_all(without.image.parent().unwrap()).unwrap();
 
     bench.options.ccache = true;
-    let kernel = bench.ensure(&bench.wanted("small")).unwrap();
+    let kernel = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert!(kernel.manifest.built.as_ref().unwrap().ccache);
     let calls = fs::read_to_string(calls).unwrap();
     assert!(
@@ -267,7 +270,7 @@ fn a_deadline_ends_the_build() {
     fs::write(bench.source().join("slow"), "30").unwrap();
     bench.options.build_deadline = std::time::Duration::from_millis(500);
     let start = Instant::now();
-    let error = bench.ensure(&bench.wanted("small")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     assert_eq!(error.class(), Class::Environment);
     assert!(error.to_string().contains("deadline"), "{error}");
@@ -280,11 +283,11 @@ fn a_deadline_ends_the_build() {
 #[test]
 fn steps_are_counted_against_the_last_build() {
     let bench = Bench::new();
-    bench.ensure(&bench.wanted("small")).unwrap();
+    bench.get_or_build(&bench.wanted("small")).unwrap();
     let trees = bench.cache().part(Part::Trees);
     assert_eq!(fs::read_to_string(trees.join(".cold-steps")).unwrap(), "4");
     bench
-        .ensure(&bench.patched(&change(), Direction::Apply))
+        .get_or_build(&bench.patched(&change(), Direction::Apply))
         .unwrap();
     fs::write(bench.source().join("slow"), "0.3").unwrap();
     let comment = diff("second.c", "\t/* two */", "\t/* due */");
@@ -301,7 +304,7 @@ fn steps_are_counted_against_the_last_build() {
 fn an_interrupted_caller_gets_its_own_class() {
     let bench = Bench::new();
     let cancel = AtomicBool::new(true);
-    let error = ensure(
+    let error = get_or_build(
         &bench.cache(),
         &bench.wanted("small"),
         &bench.options,
@@ -341,12 +344,12 @@ fn what_a_compiler_or_this_machine_cannot_do_is_not_the_sources_fault() {
         );
         let broken = broken.replace(",3 @@\n", ",4 @@\n");
         let error = bench
-            .ensure(&bench.patched(&broken, Direction::Apply))
+            .get_or_build(&bench.patched(&broken, Direction::Apply))
             .unwrap_err();
         assert_eq!(error.class(), class, "{error}");
         assert!(error.to_string().contains(told), "{error}");
         // The next kernel is none the worse for it.
-        bench.ensure(&bench.wanted("small")).unwrap();
+        bench.get_or_build(&bench.wanted("small")).unwrap();
     }
 }
 
@@ -375,7 +378,7 @@ fn a_kernel_that_is_too_old_to_be_started_is_refused_before_anything_is_compiled
 #[test]
 fn another_compiler_is_used_and_one_that_is_not_here_is_told_with_its_package() {
     let mut bench = Bench::new();
-    let gcc = bench.ensure(&bench.wanted("small")).unwrap();
+    let gcc = bench.get_or_build(&bench.wanted("small")).unwrap();
     let other = bench.write(
         "bin/my-gcc",
         "#!/bin/sh\ncase $1 in --version) echo my-gcc 1;; *) exec gcc \"$@\";; esac\n",
@@ -384,14 +387,14 @@ fn another_compiler_is_used_and_one_that_is_not_here_is_told_with_its_package() 
     std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
     fs::set_permissions(&other, mode).unwrap();
     bench.options.compiler = other.to_str().unwrap().to_owned();
-    let kernel = bench.ensure(&bench.wanted("small")).unwrap();
+    let kernel = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert_ne!(kernel.key, gcc.key);
     assert_eq!(
         kernel.manifest.built.unwrap().toolchain.compiler,
         "my-gcc 1"
     );
     bench.options.compiler = "gcc-1234".to_owned();
-    let error = bench.ensure(&bench.wanted("small")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
     assert!(
         error.to_string().contains("apt-get install gcc-1234"),
         "{error}"

@@ -250,7 +250,7 @@ fn a_full_disk_is_told_at_each_stage_and_harms_nothing() {
             vec![0; usize::try_from(free.saturating_sub(left) * 1024).unwrap()],
         )
         .unwrap();
-        match bench.ensure(&wanted) {
+        match bench.get_or_build(&wanted) {
             Ok(_) => {}
             Err(error) => {
                 assert_eq!(error.class(), Class::Environment, "{left} KiB: {error}");
@@ -264,9 +264,9 @@ fn a_full_disk_is_told_at_each_stage_and_harms_nothing() {
         fs::remove_file(&filler).unwrap();
     }
     assert!(failures >= 3, "{failures}");
-    let kernel = bench.ensure(&wanted).unwrap();
+    let kernel = bench.get_or_build(&wanted).unwrap();
     let clean = Bench::new();
-    let expected = clean.ensure(&clean.wanted("small")).unwrap();
+    let expected = clean.get_or_build(&clean.wanted("small")).unwrap();
     assert_eq!(kernel.image_digest, expected.image_digest);
     assert_eq!(cache.sweep().unwrap(), 0);
 }

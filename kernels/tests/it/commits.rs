@@ -49,7 +49,7 @@ fn change(path: &Path, name: &str, from: &str, to: &str) {
 /// The small kernel of a commit, by a definition, so that it has its options.
 fn build(bench: &Bench, path: &Path, revision: &str) -> Kernel {
     define(bench, path, revision);
-    bench.ensure(&bench.wanted("commit")).unwrap()
+    bench.get_or_build(&bench.wanted("commit")).unwrap()
 }
 
 fn define(bench: &Bench, path: &Path, revision: &str) {
@@ -137,7 +137,7 @@ fn the_work_tree_and_the_repository_stay_as_they_are() {
         .ensure_told(&bench.wanted("commit"), &listener)
         .unwrap();
     build(&bench, &path, "v1");
-    assert!(bench.ensure(&bench.wanted("small")).is_ok());
+    assert!(bench.get_or_build(&bench.wanted("small")).is_ok());
     assert_eq!(state(&path), before);
     assert_eq!(compiled(&kernel), ["first.o", "second.o", "third.o"]);
     let told = listener.text();
@@ -188,7 +188,7 @@ fn objects_that_a_partial_clone_lacks_are_told_and_not_fetched() {
         git(bench.path(), &words);
         let before = state(&place);
         define(&bench, &place, "HEAD");
-        let error = bench.ensure(&bench.wanted("commit")).unwrap_err();
+        let error = bench.get_or_build(&bench.wanted("commit")).unwrap_err();
         assert_eq!(error.class(), Class::Input, "{error}");
         let text = error.to_string();
         assert!(
@@ -327,7 +327,9 @@ fn a_patch_on_a_commit_follows_it() {
     commit(&path, "second");
     let patched = |revision: &str| {
         define(&bench, &path, revision);
-        bench.ensure(&bench.wanted("commit+change.patch")).unwrap();
+        bench
+            .get_or_build(&bench.wanted("commit+change.patch"))
+            .unwrap();
         fs::read_to_string(bench.copy().join("second.c")).unwrap()
     };
     let text = patched("v1");
@@ -380,7 +382,7 @@ fn words_of_the_command_line_name_commits() {
         assert_eq!(bench.wanted(&wanted.word).origin, wanted.origin);
     }
     bench
-        .ensure(&bench.wanted("git:my kernel: a@b@v1"))
+        .get_or_build(&bench.wanted("git:my kernel: a@b@v1"))
         .unwrap();
     assert!(bench.path().join("my kernel: a@b/.git/index").exists());
 }
@@ -437,7 +439,7 @@ fn a_commit_that_is_no_kernel_is_refused() {
     fs::remove_file(path.join("Kconfig")).unwrap();
     commit(&path, "no kernel");
     define(&bench, &path, "HEAD");
-    let error = bench.ensure(&bench.wanted("commit")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("commit")).unwrap_err();
     assert_eq!(error.class(), Class::Input);
     assert!(error.to_string().contains("it has no Kconfig"), "{error}");
 }

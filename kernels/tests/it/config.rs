@@ -11,7 +11,7 @@ fn a_dropped_option_is_an_error_with_its_dependencies() {
         "lonely",
         "summary: x\nsource: {directory: source}\nset: {CONFIG_NUMA_BALANCING: y}\n",
     );
-    let error = bench.ensure(&bench.wanted("lonely")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("lonely")).unwrap_err();
     assert_eq!(error.class(), Class::Input);
     assert_eq!(
         error.to_string(),
@@ -54,7 +54,7 @@ fn an_option_that_some_versions_lack_is_checked_where_it_exists() {
     let define = |name: &str, fragment: &str| {
         let text = format!("summary: x\nsource: {{directory: source}}\nconfig: [{fragment}]\n");
         bench.define(name, &text);
-        bench.ensure(&bench.wanted(name))
+        bench.get_or_build(&bench.wanted(name))
     };
     let kernel = define("some", "some").unwrap();
     assert_eq!(
@@ -74,8 +74,8 @@ fn an_option_that_some_versions_lack_is_checked_where_it_exists() {
 fn kernels_of_other_options_do_not_share_objects() {
     let bench = Bench::new();
     bench.define("more", &format!("{DEFINITION}  CONFIG_NUMA_BALANCING: y\n"));
-    let small = bench.ensure(&bench.wanted("small")).unwrap();
-    let more = bench.ensure(&bench.wanted("more")).unwrap();
+    let small = bench.get_or_build(&bench.wanted("small")).unwrap();
+    let more = bench.get_or_build(&bench.wanted("more")).unwrap();
     assert_ne!(small.key, more.key);
     assert_eq!(crate::bench::compiled(&more).len(), 3);
     assert_eq!(
@@ -89,25 +89,25 @@ fn kernels_of_other_options_do_not_share_objects() {
 #[test]
 fn a_patch_to_kconfig_makes_the_configuration_anew() {
     let bench = Bench::new();
-    bench.ensure(&bench.wanted("small")).unwrap();
+    bench.get_or_build(&bench.wanted("small")).unwrap();
     // NUMA now depends on an option that does not exist.
     let patch = "--- a/Kconfig\n+++ b/Kconfig\n@@ -5,3 +5,3 @@\n \tbool \"NUMA\"\n\
                  -\tdepends on SMALL\n+\tdepends on BIG\n \n";
     let error = bench
-        .ensure(&bench.patched(patch, numalab_kernels::wanted::Direction::Apply))
+        .get_or_build(&bench.patched(patch, numalab_kernels::kernel_spec::Direction::Apply))
         .unwrap_err();
     assert!(error.to_string().contains("CONFIG_NUMA=y"), "{error}");
-    bench.ensure(&bench.wanted("small")).unwrap();
+    bench.get_or_build(&bench.wanted("small")).unwrap();
 }
 
 #[test]
 fn an_option_of_the_word_goes_in_and_is_a_part_of_the_name() {
     let bench = Bench::new();
-    let small = bench.ensure(&bench.wanted("small")).unwrap();
+    let small = bench.get_or_build(&bench.wanted("small")).unwrap();
     let wanted = bench.wanted("small+CONFIG_NUMA_BALANCING=y");
     assert_eq!(wanted.name, "small+NUMA_BALANCING=y");
     assert_eq!(wanted.word, "small+CONFIG_NUMA_BALANCING=y");
-    let more = bench.ensure(&wanted).unwrap();
+    let more = bench.get_or_build(&wanted).unwrap();
     assert_ne!(more.key, small.key);
     assert_eq!(
         more.config_value("CONFIG_NUMA_BALANCING")
@@ -119,13 +119,13 @@ fn an_option_of_the_word_goes_in_and_is_a_part_of_the_name() {
     let wanted = bench.wanted("small+fragment:own/more balance.config");
     assert_eq!(wanted.name, "small+more balance");
     assert_eq!(wanted.word, format!("small+fragment:{}", file.display()));
-    assert_eq!(bench.ensure(&wanted).unwrap().key, more.key);
+    assert_eq!(bench.get_or_build(&wanted).unwrap().key, more.key);
     // The last one wins, and a patch may come before or after.
     bench.write("change.patch", &crate::bench::change());
     let wanted =
         bench.wanted("small+fragment:own/more balance.config+change.patch+CONFIG_NUMA_BALANCING=n");
     assert!(wanted.expected.is_empty());
-    let without = bench.ensure(&wanted).unwrap();
+    let without = bench.get_or_build(&wanted).unwrap();
     assert_eq!(without.config_value("CONFIG_NUMA_BALANCING").unwrap(), None);
     assert_ne!(without.image_digest, small.image_digest);
 }
@@ -151,9 +151,9 @@ fn an_option_of_the_word_that_is_dropped_unknown_or_misspelt_is_refused() {
     ] {
         // Also where the same was configured before without a word of the user's.
         bench.define("lax", &format!("{DEFINITION}  CONFIG_NUMA_BALANCNG: n\n"));
-        bench.ensure(&bench.wanted("lax")).unwrap();
+        bench.get_or_build(&bench.wanted("lax")).unwrap();
         let error = bench
-            .ensure(&bench.wanted(&format!("small+{piece}")))
+            .get_or_build(&bench.wanted(&format!("small+{piece}")))
             .unwrap_err();
         assert_eq!(error.class(), Class::Input);
         assert!(error.to_string().contains(told), "{error}");
@@ -191,11 +191,11 @@ fn a_whole_configuration_is_completed_and_what_changed_is_told() {
     // Another whole configuration is another kernel, and what the word adds wins.
     bench.write("other.config", "CONFIG_SMALL=y\nCONFIG_NR_CPUS=16\n");
     let other = bench
-        .ensure(&bench.wanted("small+config:other.config"))
+        .get_or_build(&bench.wanted("small+config:other.config"))
         .unwrap();
     assert_ne!(other.key, kernel.key);
     let word = "small+config:my.config+CONFIG_NR_CPUS=16";
-    let more = bench.ensure(&bench.wanted(word)).unwrap();
+    let more = bench.get_or_build(&bench.wanted(word)).unwrap();
     assert_eq!(
         more.config_value("CONFIG_NR_CPUS").unwrap().as_deref(),
         Some("16")

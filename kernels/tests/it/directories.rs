@@ -23,30 +23,30 @@ fn git(path: &Path, arguments: &[&str]) {
 fn an_edit_recompiles_its_file_and_undoing_it_gives_the_same_bytes() {
     let bench = Bench::new();
     let wanted = bench.wanted("small");
-    let base = bench.ensure(&wanted).unwrap();
+    let base = bench.get_or_build(&wanted).unwrap();
     let file = bench.source().join("second.c");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("+ 1", "+ 7")).unwrap();
-    let edited = bench.ensure(&wanted).unwrap();
+    let edited = bench.get_or_build(&wanted).unwrap();
     assert_eq!(compiled(&edited), ["second.o"]);
     assert_ne!(edited.key, base.key);
     fs::write(&file, text).unwrap();
-    assert_eq!(bench.ensure(&wanted).unwrap().key, base.key);
+    assert_eq!(bench.get_or_build(&wanted).unwrap().key, base.key);
 }
 
 #[test]
 fn files_that_come_and_go_are_followed() {
     let bench = Bench::new();
     let wanted = bench.wanted("small");
-    let base = bench.ensure(&wanted).unwrap();
+    let base = bench.get_or_build(&wanted).unwrap();
     let file = bench.source().join("fourth.c");
     fs::write(&file, "int fourth;\n").unwrap();
-    let more = bench.ensure(&wanted).unwrap();
+    let more = bench.get_or_build(&wanted).unwrap();
     assert_ne!(more.image_digest, base.image_digest);
     fs::remove_file(&file).unwrap();
     fs::remove_dir_all(base.image.parent().unwrap()).unwrap();
     assert_eq!(
-        bench.ensure(&wanted).unwrap().image_digest,
+        bench.get_or_build(&wanted).unwrap().image_digest,
         base.image_digest
     );
     assert!(!bench.copy().join("fourth.c").exists());
@@ -56,17 +56,21 @@ fn files_that_come_and_go_are_followed() {
 fn an_edit_below_a_patch_is_followed() {
     let bench = Bench::new();
     bench.write("change.patch", &crate::bench::change());
-    bench.ensure(&bench.wanted("small+change.patch")).unwrap();
+    bench
+        .get_or_build(&bench.wanted("small+change.patch"))
+        .unwrap();
     let file = bench.source().join("second.c");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("/* one */", "value *= 5;")).unwrap();
-    bench.ensure(&bench.wanted("small+change.patch")).unwrap();
+    bench
+        .get_or_build(&bench.wanted("small+change.patch"))
+        .unwrap();
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
     assert!(
         copy.contains("value *= 5;") && copy.contains("+ 2"),
         "{copy}"
     );
-    bench.ensure(&bench.wanted("small")).unwrap();
+    bench.get_or_build(&bench.wanted("small")).unwrap();
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
     assert!(
         copy.contains("value *= 5;") && copy.contains("+ 1"),
@@ -93,7 +97,7 @@ fn what_git_ignores_is_no_source_and_the_work_tree_stays_as_it_is() {
         (index, data.modified().unwrap())
     };
     let before = state();
-    let kernel = bench.ensure(&bench.wanted("small")).unwrap();
+    let kernel = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert_eq!(state(), before);
     assert_eq!(compiled(&kernel), ["first.o", "second.o", "untracked.o"]);
     let copy = bench.copy();
@@ -120,7 +124,7 @@ fn a_git_worktree_is_a_source() {
         "tree",
         "summary: x\nsource: {directory: ../worktree}\nset: {CONFIG_SMALL: y}\n",
     );
-    let kernel = bench.ensure(&bench.wanted("tree")).unwrap();
+    let kernel = bench.get_or_build(&bench.wanted("tree")).unwrap();
     let version = kernel.manifest.built.unwrap().source.version;
     assert!(version.contains("commit"), "{version}");
 }
@@ -129,7 +133,7 @@ fn a_git_worktree_is_a_source() {
 fn a_directory_that_was_built_in_is_refused() {
     let bench = Bench::new();
     fs::write(bench.source().join(".config"), "").unwrap();
-    let error = bench.ensure(&bench.wanted("small")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
     assert_eq!(error.class(), Class::Input);
     assert!(error.to_string().contains("make mrproper"), "{error}");
 }
@@ -143,21 +147,21 @@ fn a_path_with_a_space_and_a_colon_is_a_source() {
         "odd",
         "summary: x\nsource: {directory: '../my kernel: new'}\nset: {CONFIG_SMALL: y}\n",
     );
-    bench.ensure(&bench.wanted("odd")).unwrap();
+    bench.get_or_build(&bench.wanted("odd")).unwrap();
 }
 
 #[test]
 fn an_interrupted_copy_is_put_right() {
     let bench = Bench::new();
     let wanted = bench.wanted("small");
-    bench.ensure(&wanted).unwrap();
+    bench.get_or_build(&wanted).unwrap();
     let tree = bench.copy().parent().unwrap().to_owned();
     // As a kill leaves it: a file is copied, the index does not know of it, and the
     // user has thrown it away since.
     fs::write(tree.join("index.busy"), "").unwrap();
     fs::write(tree.join("src/stray.c"), "int stray;\n").unwrap();
     fs::write(bench.source().join("more.c"), "int more;\n").unwrap();
-    let kernel = bench.ensure(&wanted).unwrap();
+    let kernel = bench.get_or_build(&wanted).unwrap();
     assert!(!tree.join("src/stray.c").exists());
     assert_eq!(compiled(&kernel), ["more.o"]);
 }

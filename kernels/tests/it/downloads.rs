@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use numalab_kernels::cache::Part;
-use numalab_kernels::{Class, Digest, Kernel, KernelError, ensure};
+use numalab_kernels::{Class, Digest, Kernel, KernelError, get_or_build};
 
 use crate::bench::{Bench, Listener};
 use crate::server::{Act, Server};
@@ -37,8 +37,8 @@ impl Stand {
         format!("{}#sha256={}", self.server.url(), Digest::of(&self.bytes))
     }
 
-    fn ensure(&self) -> Result<Kernel, KernelError> {
-        self.bench.ensure(&self.bench.wanted(&self.word()))
+    fn get_or_build(&self) -> Result<Kernel, KernelError> {
+        self.bench.get_or_build(&self.bench.wanted(&self.word()))
     }
 
     fn ensure_told(&self) -> (Result<Kernel, KernelError>, String) {
@@ -64,18 +64,22 @@ impl Stand {
 #[test]
 fn it_is_fetched_once_and_a_kernel_that_is_built_needs_no_server() {
     let stand = Stand::new(&[Act::Serve, Act::Status(500)]);
-    let kernel = stand.ensure().unwrap();
+    let kernel = stand.get_or_build().unwrap();
     let built = kernel.manifest.built.as_ref().unwrap();
     assert_eq!(built.source.digest, Digest::of(&stand.bytes));
     assert!(built.source.version.starts_with("6."), "{built:?}");
-    assert_eq!(stand.ensure().unwrap().key, kernel.key);
+    assert_eq!(stand.get_or_build().unwrap().key, kernel.key);
     assert_eq!(stand.server.requests(), [None]);
     assert!(!stand.partial().exists());
     // The same bytes from a file are the same kernel.
     let file = tarballs::pack(&stand.bench, &Packed::default());
     let word = file.to_str().unwrap();
     assert_eq!(
-        stand.bench.ensure(&stand.bench.wanted(word)).unwrap().key,
+        stand
+            .bench
+            .get_or_build(&stand.bench.wanted(word))
+            .unwrap()
+            .key,
         kernel.key
     );
 }
@@ -83,7 +87,7 @@ fn it_is_fetched_once_and_a_kernel_that_is_built_needs_no_server() {
 #[test]
 fn a_download_that_breaks_off_goes_on_where_it_was() {
     let stand = Stand::new(&[Act::Cut(100), Act::Cut(50), Act::Status(503), Act::Serve]);
-    stand.ensure().unwrap();
+    stand.get_or_build().unwrap();
     assert_eq!(
         stand.server.requests(),
         [None, Some(100), Some(150), Some(150)]
@@ -105,9 +109,9 @@ fn what_is_left_by_another_run_is_gone_on_with() {
 #[test]
 fn a_server_that_gives_all_of_it_again_is_understood() {
     let stand = Stand::new(&[Act::Cut(100), Act::Whole]);
-    stand.ensure().unwrap();
+    stand.get_or_build().unwrap();
     let stand = Stand::new(&[Act::Cut(100), Act::Lengthless]);
-    stand.ensure().unwrap();
+    stand.get_or_build().unwrap();
 }
 
 #[test]
@@ -116,20 +120,20 @@ fn a_beginning_of_another_file_is_thrown_away() {
     let partial = stand.partial();
     fs::create_dir_all(partial.parent().unwrap()).unwrap();
     fs::write(&partial, b"something else").unwrap();
-    stand.ensure().unwrap();
+    stand.get_or_build().unwrap();
     assert_eq!(stand.server.requests(), [Some(14), None]);
     // Longer than what there is.
     let stand = Stand::new(&[Act::Serve]);
     let partial = stand.partial();
     fs::create_dir_all(partial.parent().unwrap()).unwrap();
     fs::write(&partial, vec![b'x'; stand.bytes.len() + 1]).unwrap();
-    stand.ensure().unwrap();
+    stand.get_or_build().unwrap();
     // Whole, and never verified.
     let stand = Stand::new(&[Act::Serve]);
     let partial = stand.partial();
     fs::create_dir_all(partial.parent().unwrap()).unwrap();
     fs::write(&partial, &stand.bytes).unwrap();
-    stand.ensure().unwrap();
+    stand.get_or_build().unwrap();
 }
 
 #[test]
@@ -137,7 +141,7 @@ fn other_bytes_are_never_used_and_both_digests_are_told() {
     let mut other = Stand::new(&[Act::Serve]).bytes;
     *other.last_mut().unwrap() ^= 1;
     let stand = Stand::new(&[Act::Other(other.clone())]);
-    let error = stand.ensure().unwrap_err();
+    let error = stand.get_or_build().unwrap_err();
     assert_eq!(error.class(), Class::Input);
     let text = error.to_string();
     for digest in [Digest::of(&other), Digest::of(&stand.bytes)] {
@@ -151,7 +155,7 @@ fn other_bytes_are_never_used_and_both_digests_are_told() {
 #[test]
 fn a_server_that_has_it_not_is_asked_once() {
     let stand = Stand::new(&[Act::Status(404)]);
-    let error = stand.ensure().unwrap_err();
+    let error = stand.get_or_build().unwrap_err();
     assert_eq!(error.class(), Class::Environment);
     assert!(error.to_string().contains("404 Not Found"), "{error}");
     assert_eq!(stand.server.requests(), [None]);
@@ -161,10 +165,10 @@ fn a_server_that_has_it_not_is_asked_once() {
 #[test]
 fn a_server_that_falls_silent_is_left_and_asked_again() {
     let stand = Stand::new(&[Act::Stall(200), Act::Serve]);
-    stand.ensure().unwrap();
+    stand.get_or_build().unwrap();
     assert_eq!(stand.server.requests(), [None, Some(200)]);
     let stand = Stand::new(&[Act::Stall(200), Act::Stall(0)]);
-    let error = stand.ensure().unwrap_err();
+    let error = stand.get_or_build().unwrap_err();
     assert_eq!(error.class(), Class::Environment);
     let text = error.to_string();
     assert!(text.contains("4 times in a row"), "{text}");
@@ -176,7 +180,10 @@ fn a_server_that_falls_silent_is_left_and_asked_again() {
 fn nobody_answers() {
     let stand = Stand::new(&[Act::Serve]);
     let word = format!("http://127.0.0.1:9/x.tar.gz#sha256={}", Digest::of(b""));
-    let error = stand.bench.ensure(&stand.bench.wanted(&word)).unwrap_err();
+    let error = stand
+        .bench
+        .get_or_build(&stand.bench.wanted(&word))
+        .unwrap_err();
     assert_eq!(error.class(), Class::Environment);
     assert!(error.to_string().contains("127.0.0.1:9"), "{error}");
 }
@@ -186,7 +193,7 @@ fn a_download_without_end_is_ended_and_so_is_an_unwanted_one() {
     let mut stand = Stand::new(&[Act::Drip]);
     stand.bench.options.fetch_deadline = Duration::from_secs(1);
     let start = Instant::now();
-    let error = stand.ensure().unwrap_err();
+    let error = stand.get_or_build().unwrap_err();
     assert!(error.to_string().contains("it took too long"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(5));
     assert!(stand.partial().exists());
@@ -198,7 +205,7 @@ fn a_download_without_end_is_ended_and_so_is_an_unwanted_one() {
         let ensuring = scope.spawn(|| {
             let wanted = stand.bench.wanted(&stand.word());
             let (cache, options) = (stand.bench.cache(), &stand.bench.options);
-            ensure(&cache, &wanted, options, &Listener::default(), &cancel)
+            get_or_build(&cache, &wanted, options, &Listener::default(), &cancel)
         });
         std::thread::sleep(Duration::from_millis(300));
         cancel.store(true, Ordering::Relaxed);
@@ -211,7 +218,7 @@ fn a_download_without_end_is_ended_and_so_is_an_unwanted_one() {
 #[test]
 fn a_damaged_archive_in_the_cache_is_fetched_again() {
     let stand = Stand::new(&[Act::Serve]);
-    let kernel = stand.ensure().unwrap();
+    let kernel = stand.get_or_build().unwrap();
     let cache = stand.bench.cache();
     let archive = crate::bench::folders(&cache.part(Part::Sources))[0].join("archive");
     fs::write(&archive, "damaged").unwrap();

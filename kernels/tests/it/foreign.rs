@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use numalab_kernels::image::Kind;
+use numalab_kernels::image::ImageKind;
 use numalab_kernels::{Class, Kernel};
 
 use crate::bench::{Bench, Listener};
@@ -121,7 +121,7 @@ fn a_distributions_package_is_a_kernel_with_the_modules_that_it_needs() {
     let wanted = bench.wanted("linux image.deb");
     let kernel = bench.ensure_told(&wanted, &listener).unwrap();
     assert_eq!(kernel.release, RELEASE);
-    assert_eq!(kernel.manifest.kind, Kind::BzImage);
+    assert_eq!(kernel.manifest.kind, ImageKind::BzImage);
     assert!(kernel.manifest.reads_fw_cfg);
     assert_eq!(
         names(&kernel),
@@ -139,11 +139,11 @@ fn a_distributions_package_is_a_kernel_with_the_modules_that_it_needs() {
         !told.contains("CONFIG_FW_CFG_SYSFS") && !told.contains("CONFIG_64BIT"),
         "{told}"
     );
-    assert_eq!(bench.ensure(&wanted).unwrap().key, kernel.key);
+    assert_eq!(bench.get_or_build(&wanted).unwrap().key, kernel.key);
     assert_eq!(fs::read(&file).unwrap(), before);
     // One that was damaged since is made again.
     fs::write(&last, "x").unwrap();
-    let again = bench.ensure(&wanted).unwrap();
+    let again = bench.get_or_build(&wanted).unwrap();
     assert_eq!(fs::read(again.modules().last().unwrap().1).unwrap(), fw_cfg);
 }
 
@@ -216,12 +216,14 @@ fn modules_of_another_build_and_packages_without_a_kernel_are_refused() {
         if package(&bench, &files).is_none() {
             return;
         }
-        let error = bench.ensure(&bench.wanted("linux image.deb")).unwrap_err();
+        let error = bench
+            .get_or_build(&bench.wanted("linux image.deb"))
+            .unwrap_err();
         assert_eq!(error.class(), Class::Input, "{error}");
         assert!(error.to_string().contains(told), "{error}");
     }
     fs::write(bench.path().join("no.deb"), "text").unwrap();
-    let error = bench.ensure(&bench.wanted("no.deb")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("no.deb")).unwrap_err();
     assert_eq!(error.class(), Class::Input, "{error}");
     assert!(error.to_string().contains("no.deb"), "{error}");
 }
@@ -241,11 +243,11 @@ fn an_installed_kernel_has_its_modules_beside_it() {
     fs::write(root.join(format!("boot/config-{RELEASE}")), CONFIG).unwrap();
     fs::write(drivers.join("qemu_fw_cfg.ko"), module(RELEASE, "")).unwrap();
     let word = format!("root/boot/vmlinuz-{RELEASE}");
-    let kernel = bench.ensure(&bench.wanted(&word)).unwrap();
+    let kernel = bench.get_or_build(&bench.wanted(&word)).unwrap();
     assert_eq!(names(&kernel), ["00-qemu_fw_cfg.ko"]);
     // Modules of another build are another kernel's, and refused.
     fs::write(drivers.join("qemu_fw_cfg.ko"), module("6.1.0-1", "")).unwrap();
-    let error = bench.ensure(&bench.wanted(&word)).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted(&word)).unwrap_err();
     assert!(
         error.to_string().contains("is for the kernel 6.1.0-1"),
         "{error}"
@@ -255,13 +257,13 @@ fn an_installed_kernel_has_its_modules_beside_it() {
 #[test]
 fn a_configuration_inside_of_an_image_is_found() {
     let bench = Bench::new();
-    let built = bench.ensure(&bench.wanted("small")).unwrap();
+    let built = bench.get_or_build(&bench.wanted("small")).unwrap();
     let mut image = fs::read(&built.image).unwrap();
     image.extend(b"IKCFG_ST");
     image.extend(compressed("gzip", b"CONFIG_SMP=y\nCONFIG_FW_CFG_SYSFS=y\n"));
     image.extend(b"IKCFG_ED");
     fs::write(bench.path().join("carrier"), &image).unwrap();
-    let kernel = bench.ensure(&bench.wanted("carrier")).unwrap();
+    let kernel = bench.get_or_build(&bench.wanted("carrier")).unwrap();
     assert_eq!(
         kernel.config_value("CONFIG_SMP").unwrap().as_deref(),
         Some("y")
@@ -284,7 +286,7 @@ fn a_configuration_inside_of_an_image_is_found() {
 #[test]
 fn a_kernel_that_is_not_built_cannot_be_configured_or_patched() {
     let bench = Bench::new();
-    let built = bench.ensure(&bench.wanted("small")).unwrap();
+    let built = bench.get_or_build(&bench.wanted("small")).unwrap();
     fs::copy(&built.image, bench.path().join("theirs")).unwrap();
     let error = numalab_kernels::Catalog::load(&bench.catalog())
         .unwrap()

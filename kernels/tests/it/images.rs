@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use numalab_kernels::image::{self, Kind};
+use numalab_kernels::image::{self, ImageKind};
 use numalab_kernels::{Catalog, Class, Digest};
 
 use crate::bench::{Bench, Listener};
@@ -10,7 +10,7 @@ use crate::bench::{Bench, Listener};
 #[test]
 fn an_image_is_taken_as_it_is() {
     let bench = Bench::new();
-    let built = bench.ensure(&bench.wanted("small")).unwrap();
+    let built = bench.get_or_build(&bench.wanted("small")).unwrap();
     let path = bench.path().join("their kernel");
     fs::copy(&built.image, &path).unwrap();
     let listener = Listener::default();
@@ -19,7 +19,7 @@ fn an_image_is_taken_as_it_is() {
         .unwrap();
     assert_eq!(kernel.image_digest, built.image_digest);
     assert_eq!(kernel.release, "6.12.0-small");
-    assert_eq!(kernel.manifest.kind, Kind::Vmlinux);
+    assert_eq!(kernel.manifest.kind, ImageKind::Vmlinux);
     assert!(kernel.config.is_none() && kernel.manifest.built.is_none());
     assert_eq!(kernel.lacks().unwrap(), []);
     // What was taken stays, though the file changes.
@@ -30,7 +30,7 @@ fn an_image_is_taken_as_it_is() {
 #[test]
 fn a_configuration_beside_an_image_is_checked() {
     let bench = Bench::new();
-    let built = bench.ensure(&bench.wanted("small")).unwrap();
+    let built = bench.get_or_build(&bench.wanted("small")).unwrap();
     let folder = bench.path().join("obj");
     fs::create_dir(&folder).unwrap();
     fs::copy(&built.image, folder.join("vmlinux")).unwrap();
@@ -62,14 +62,14 @@ fn a_boot_image_is_recognised() {
     let path = bench.path().join("vmlinuz");
     fs::write(&path, bytes).unwrap();
     let found = image::inspect(&path).unwrap();
-    assert_eq!(found.kind, Kind::BzImage);
+    assert_eq!(found.kind, ImageKind::BzImage);
     assert_eq!(found.release.as_deref(), Some("6.1.0-13-amd64"));
 }
 
 #[test]
 fn what_is_no_kernel_is_refused_with_the_reason() {
     let bench = Bench::new();
-    let built = bench.ensure(&bench.wanted("small")).unwrap();
+    let built = bench.get_or_build(&bench.wanted("small")).unwrap();
     let elf = fs::read(&built.image).unwrap();
     let mut other_machine = elf.clone();
     other_machine[18] = 183;

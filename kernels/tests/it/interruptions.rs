@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use numalab_kernels::cache::Part;
-use numalab_kernels::{Class, ensure};
+use numalab_kernels::{Class, get_or_build};
 
 use crate::bench::{Bench, Listener, compiled, folders, processes_in, wait_for};
 
@@ -58,7 +58,7 @@ fn a_killed_build_leaves_one_make_and_the_next_is_as_clean_as_the_first() {
     let bench = Bench::new();
     let clean = {
         let other = Bench::new();
-        other.ensure(&other.wanted("small")).unwrap()
+        other.get_or_build(&other.wanted("small")).unwrap()
     };
     let mut child = start_slow(&bench, "2");
     child.kill().unwrap();
@@ -91,7 +91,7 @@ fn a_killed_build_leaves_one_make_and_the_next_is_as_clean_as_the_first() {
 #[test]
 fn a_kill_during_a_patched_build_does_not_reach_the_base() {
     let bench = Bench::new();
-    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let base = bench.get_or_build(&bench.wanted("small")).unwrap();
     bench.write("change.patch", &crate::bench::change());
     fs::write(bench.source().join("slow"), "1").unwrap();
     let mut child = bench.spawn("small+change.patch");
@@ -102,9 +102,11 @@ fn a_kill_during_a_patched_build_does_not_reach_the_base() {
     child.wait().unwrap();
     fs::remove_file(bench.source().join("slow")).unwrap();
     fs::remove_dir_all(base.image.parent().unwrap()).unwrap();
-    let back = bench.ensure(&bench.wanted("small")).unwrap();
+    let back = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert_eq!(back.image_digest, base.image_digest);
-    let patched = bench.ensure(&bench.wanted("small+change.patch")).unwrap();
+    let patched = bench
+        .get_or_build(&bench.wanted("small+change.patch"))
+        .unwrap();
     assert_ne!(patched.image_digest, base.image_digest);
 }
 
@@ -118,7 +120,8 @@ fn cancelling_ends_make_soon_and_the_cache_stays_usable() {
     let listener = Listener::default();
     let mut ended = None;
     std::thread::scope(|scope| {
-        let build = scope.spawn(|| ensure(&cache, &wanted, &bench.options, &listener, &cancel));
+        let build =
+            scope.spawn(|| get_or_build(&cache, &wanted, &bench.options, &listener, &cancel));
         wait_for("the compilation", || {
             walk(&cache.part(Part::Trees))
                 .iter()
@@ -134,7 +137,7 @@ fn cancelling_ends_make_soon_and_the_cache_stays_usable() {
     assert_eq!(processes_in(bench.path()), Vec::<String>::new());
     fs::write(bench.source().join("slow"), "").unwrap();
     fs::remove_dir(bench.objects().join("running")).unwrap();
-    bench.ensure(&wanted).unwrap();
+    bench.get_or_build(&wanted).unwrap();
 }
 
 #[test]
@@ -143,7 +146,7 @@ fn waiting_for_a_build_has_a_deadline_and_names_the_holder() {
     let child = start_slow(&bench, "3");
     bench.options.wait_deadline = Duration::from_millis(300);
     let id = child.id();
-    let error = bench.ensure(&bench.wanted("small")).unwrap_err();
+    let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
     assert_eq!(error.class(), Class::Environment);
     assert!(
         error.to_string().contains(&format!("process {id}")),
@@ -156,7 +159,7 @@ fn waiting_for_a_build_has_a_deadline_and_names_the_holder() {
 #[test]
 fn object_trees_from_the_future_are_not_trusted() {
     let bench = Bench::new();
-    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let base = bench.get_or_build(&bench.wanted("small")).unwrap();
     let tree = bench.objects().parent().unwrap().to_owned();
     let future = std::time::SystemTime::now() + Duration::from_secs(3600);
     let last = fs::File::options()
@@ -172,9 +175,9 @@ fn object_trees_from_the_future_are_not_trusted() {
         .set_modified(future)
         .unwrap();
     let patched = bench
-        .ensure(&bench.patched(
+        .get_or_build(&bench.patched(
             &crate::bench::change(),
-            numalab_kernels::wanted::Direction::Apply,
+            numalab_kernels::kernel_spec::Direction::Apply,
         ))
         .unwrap();
     assert_ne!(patched.image_digest, base.image_digest);
@@ -185,7 +188,12 @@ fn kills_at_any_moment_leave_a_cache_that_gives_the_same_bytes() {
     let clean = Bench::new();
     clean.write("change.patch", &crate::bench::change());
     let words = ["small", "small+change.patch"];
-    let expected = words.map(|word| clean.ensure(&clean.wanted(word)).unwrap().image_digest);
+    let expected = words.map(|word| {
+        clean
+            .get_or_build(&clean.wanted(word))
+            .unwrap()
+            .image_digest
+    });
 
     let bench = Bench::new();
     bench.write("change.patch", &crate::bench::change());
@@ -197,7 +205,7 @@ fn kills_at_any_moment_leave_a_cache_that_gives_the_same_bytes() {
         child.wait().unwrap();
     }
     for (word, expected) in words.iter().zip(expected).rev() {
-        let kernel = bench.ensure(&bench.wanted(word)).unwrap();
+        let kernel = bench.get_or_build(&bench.wanted(word)).unwrap();
         assert_eq!(kernel.image_digest, expected, "{word}");
     }
     // Nothing half-made is left, and none of them is taken for an entry.

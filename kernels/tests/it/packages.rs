@@ -163,7 +163,7 @@ fn a_package_is_fetched_once_and_its_version_recorded() {
     );
     let other = repository
         .bench
-        .ensure(&repository.bench.wanted("small"))
+        .get_or_build(&repository.bench.wanted("small"))
         .unwrap();
     assert!(manifest.contains(&other.image_digest.to_string()));
 

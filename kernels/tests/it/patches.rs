@@ -4,14 +4,14 @@ use std::fs;
 
 use numalab_kernels::Class;
 use numalab_kernels::KernelError;
+use numalab_kernels::kernel_spec::{Direction, KernelSpec};
 use numalab_kernels::patch::PatchError;
-use numalab_kernels::wanted::{Direction, Wanted};
 
 use crate::bench::{Bench, Listener, change, compiled, copy_folder, fixture};
 
 #[track_caller]
-fn refused(bench: &Bench, wanted: &Wanted) -> String {
-    let error = bench.ensure(wanted).unwrap_err();
+fn refused(bench: &Bench, wanted: &KernelSpec) -> String {
+    let error = bench.get_or_build(wanted).unwrap_err();
     assert_eq!(error.class(), Class::Input, "{error}");
     assert!(matches!(error, KernelError::Patch(_)), "{error:?}");
     error.to_string()
@@ -20,7 +20,7 @@ fn refused(bench: &Bench, wanted: &Wanted) -> String {
 #[test]
 fn files_come_go_and_change_and_the_tree_comes_back() {
     let bench = Bench::new();
-    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let base = bench.get_or_build(&bench.wanted("small")).unwrap();
     let before = listing(&bench.copy());
     let patch = "\
 diff --git a/sub/new.h b/sub/new.h
@@ -44,7 +44,7 @@ rename from second.c
 rename to fourth.c
 ";
     let patched = bench
-        .ensure(&bench.patched(patch, Direction::Apply))
+        .get_or_build(&bench.patched(patch, Direction::Apply))
         .unwrap();
     let copy = bench.copy();
     assert!(copy.join("sub/new.h").is_file());
@@ -54,7 +54,7 @@ rename to fourth.c
     assert_ne!(patched.image_digest, base.image_digest);
 
     fs::remove_dir_all(base.image.parent().unwrap()).unwrap();
-    let back = bench.ensure(&bench.wanted("small")).unwrap();
+    let back = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert_eq!(listing(&copy), before);
     assert_eq!(back.image_digest, base.image_digest);
 }
@@ -80,7 +80,7 @@ fn the_users_directory_is_never_written_to() {
     let bench = Bench::new();
     let before = listing(&bench.source());
     bench
-        .ensure(&bench.patched(&change(), Direction::Apply))
+        .get_or_build(&bench.patched(&change(), Direction::Apply))
         .unwrap();
     assert_eq!(listing(&bench.source()), before);
 }
@@ -89,11 +89,11 @@ fn the_users_directory_is_never_written_to() {
 fn a_patch_can_be_taken_back() {
     let bench = Bench::new();
     let wanted = bench.wanted("small");
-    let base = bench.ensure(&wanted).unwrap();
+    let base = bench.get_or_build(&wanted).unwrap();
     let text = fs::read_to_string(bench.source().join("second.c")).unwrap();
     fs::write(bench.source().join("second.c"), text.replace("+ 1", "+ 2")).unwrap();
     let reverted = bench
-        .ensure(&bench.patched(&change(), Direction::Revert))
+        .get_or_build(&bench.patched(&change(), Direction::Revert))
         .unwrap();
     assert_eq!(reverted.image_digest, base.image_digest);
 }
@@ -126,14 +126,14 @@ fn a_patch_that_cannot_be_taken_back_is_told_as_such() {
 #[test]
 fn the_second_of_two_patches_fails_by_its_own_hunk_and_changes_nothing() {
     let bench = Bench::new();
-    let base = bench.ensure(&bench.wanted("small")).unwrap();
+    let base = bench.get_or_build(&bench.wanted("small")).unwrap();
     let mut wanted = bench.patched(&change(), Direction::Apply);
     let bad = "--- a/third.c\n+++ b/third.c\n@@ -1,2 +1,2 @@\n-int third(void)\n+int third(int x)\n {\n\
                @@ -3,2 +3,2 @@ int third(void)\n-\treturn 4;\n+\treturn 5;\n }\n";
     let second = bench.patched(bad, Direction::Apply);
     let (
-        numalab_kernels::wanted::Origin::Recipe(into),
-        numalab_kernels::wanted::Origin::Recipe(from),
+        numalab_kernels::kernel_spec::Origin::Recipe(into),
+        numalab_kernels::kernel_spec::Origin::Recipe(from),
     ) = (&mut wanted.origin, second.origin)
     else {
         panic!("both are built");
@@ -149,7 +149,10 @@ fn the_second_of_two_patches_fails_by_its_own_hunk_and_changes_nothing() {
     // Nothing was half applied.
     let copy = fs::read(bench.copy().join("second.c")).unwrap();
     assert_eq!(copy, fs::read(fixture().join("second.c")).unwrap());
-    assert_eq!(bench.ensure(&bench.wanted("small")).unwrap().key, base.key);
+    assert_eq!(
+        bench.get_or_build(&bench.wanted("small")).unwrap().key,
+        base.key
+    );
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn patches_build_on_each_other() {
             .replace("-\treturn value + 1;", "-\treturn value + 2;"),
     );
     let kernel = bench
-        .ensure(&bench.wanted("small+one.patch+two.patch"))
+        .get_or_build(&bench.wanted("small+one.patch+two.patch"))
         .unwrap();
     assert_eq!(kernel.name, "small+one+two");
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
@@ -200,7 +203,7 @@ fn what_leads_out_of_the_tree_is_refused() {
 fn forms_that_people_send() {
     let bench = Bench::new();
     let expected = bench
-        .ensure(&bench.patched(&change(), Direction::Apply))
+        .get_or_build(&bench.patched(&change(), Direction::Apply))
         .unwrap()
         .image_digest;
     let crlf = change().replace('\n', "\r\n");
@@ -220,7 +223,7 @@ fn forms_that_people_send() {
         ("no prefix", noprefix),
     ] {
         let kernel = bench
-            .ensure(&bench.patched(&text, Direction::Apply))
+            .get_or_build(&bench.patched(&text, Direction::Apply))
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(kernel.image_digest, expected, "{what}");
     }
@@ -302,7 +305,7 @@ fn git_works_whatever_repository_and_settings_lie_around() {
     git(&["config", "apply.whitespace", "error-all"]);
     let text = change().replace("value + 2;", "value + 2; ");
     let kernel = bench
-        .ensure(&bench.patched(&text, Direction::Apply))
+        .get_or_build(&bench.patched(&text, Direction::Apply))
         .unwrap();
     assert_eq!(compiled(&kernel).len(), 3);
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
@@ -315,7 +318,7 @@ fn a_cut_off_patch_is_told_with_its_line() {
     let text = change();
     let cut = &text[..text.len() - 20];
     let error = bench
-        .ensure(&bench.patched(cut.trim_end_matches(|c| c != '\n'), Direction::Apply))
+        .get_or_build(&bench.patched(cut.trim_end_matches(|c| c != '\n'), Direction::Apply))
         .unwrap_err();
     assert!(
         matches!(&error, KernelError::Patch(PatchError::Malformed { .. })),
@@ -339,7 +342,7 @@ fn a_patch_that_fits_another_source_or_names_its_base_says_so() {
         "other",
         "summary: x\nsource: {directory: other}\nset: {CONFIG_SMALL: y}\n",
     );
-    bench.ensure(&bench.wanted("other")).unwrap();
+    bench.get_or_build(&bench.wanted("other")).unwrap();
     let base = "0123456789abcdef0123456789abcdef01234567";
     let mail = |from: &str| {
         format!(
@@ -410,11 +413,14 @@ fn a_series_is_applied_part_after_part_and_taken_back_from_its_end() {
     assert!(copy.contains("value + 3"), "{copy}");
     // The same series on top, taken back, is the base.
     let back = bench
-        .ensure(&bench.wanted("small+two.mbox+revert:two.mbox"))
+        .get_or_build(&bench.wanted("small+two.mbox+revert:two.mbox"))
         .unwrap();
     assert_eq!(
         back.image_digest,
-        bench.ensure(&bench.wanted("small")).unwrap().image_digest
+        bench
+            .get_or_build(&bench.wanted("small"))
+            .unwrap()
+            .image_digest
     );
 }
 
@@ -425,7 +431,7 @@ fn two_changes_of_one_file_in_one_patch_are_both_made() {
         .replace("+ 2;", "+ 3;")
         .replace("-\treturn value + 1;", "-\treturn value + 2;");
     let patch = bench.patched(&(change() + &second), Direction::Apply);
-    bench.ensure(&patch).unwrap();
+    bench.get_or_build(&patch).unwrap();
     let copy = fs::read_to_string(bench.copy().join("second.c")).unwrap();
     assert!(copy.contains("value + 3"), "{copy}");
 }

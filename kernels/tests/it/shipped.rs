@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use numalab_kernels::config::{REQUIRED, Requested};
 use numalab_kernels::definition::Start;
-use numalab_kernels::wanted::{Direction, ExpectedVerdict, Origin, Package, Source};
-use numalab_kernels::{Cache, Catalog, Wanted};
+use numalab_kernels::kernel_spec::{Direction, ExpectedVerdict, Origin, Package, Source};
+use numalab_kernels::{Cache, Catalog, KernelSpec};
 
 fn debian(name: &str, suite: Option<&str>) -> Source {
     Source::Debian(Package {
@@ -18,7 +18,7 @@ fn catalog() -> Catalog {
     Catalog::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-fn wanted(name: &str) -> Wanted {
+fn wanted(name: &str) -> KernelSpec {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path()).unwrap();
     catalog().resolve(name, Path::new("/"), &cache).unwrap()

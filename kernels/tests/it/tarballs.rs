@@ -72,7 +72,7 @@ fn add(bench: &Bench, name: &str, text: &str) {
 #[track_caller]
 fn refused(bench: &Bench, file: &Path) -> String {
     let error = bench
-        .ensure(&bench.wanted(file.to_str().unwrap()))
+        .get_or_build(&bench.wanted(file.to_str().unwrap()))
         .unwrap_err();
     assert_eq!(error.class(), Class::Input, "{error}");
     error.to_string()
@@ -81,7 +81,10 @@ fn refused(bench: &Bench, file: &Path) -> String {
 #[test]
 fn each_form_gives_the_same_kernel() {
     let bench = bench();
-    let expected = bench.ensure(&bench.wanted("small")).unwrap().image_digest;
+    let expected = bench
+        .get_or_build(&bench.wanted("small"))
+        .unwrap()
+        .image_digest;
     let forms = [
         ("a.tar.gz", "--gzip", true),
         ("b.tar.xz", "--xz", true),
@@ -105,7 +108,7 @@ fn each_form_gives_the_same_kernel() {
         };
         let path = pack(&bench, &packed);
         let before = fs::read(&path).unwrap();
-        let kernel = bench.ensure(&bench.wanted(file)).unwrap();
+        let kernel = bench.get_or_build(&bench.wanted(file)).unwrap();
         assert_eq!(kernel.image_digest, expected, "{file}");
         assert_eq!(fs::read(&path).unwrap(), before);
     }
@@ -115,19 +118,23 @@ fn each_form_gives_the_same_kernel() {
 fn a_tarball_is_known_by_its_content() {
     let bench = bench();
     let first = pack(&bench, &Packed::default());
-    let kernel = bench.ensure(&bench.wanted("linux-small.tar.gz")).unwrap();
+    let kernel = bench
+        .get_or_build(&bench.wanted("linux-small.tar.gz"))
+        .unwrap();
     let copy = bench.path().join("other.tar.gz");
     fs::rename(&first, &copy).unwrap();
-    let again = bench.ensure(&bench.wanted("other.tar.gz")).unwrap();
+    let again = bench.get_or_build(&bench.wanted("other.tar.gz")).unwrap();
     assert_eq!(again.key, kernel.key);
     bench.write("change.patch", &crate::bench::change());
     let patched = bench
-        .ensure(&bench.wanted("other.tar.gz+change.patch"))
+        .get_or_build(&bench.wanted("other.tar.gz+change.patch"))
         .unwrap();
     assert_eq!(compiled(&patched), ["second.o"]);
     add(&bench, "fourth.c", "int fourth;\n");
     pack(&bench, &Packed::default());
-    let other = bench.ensure(&bench.wanted("linux-small.tar.gz")).unwrap();
+    let other = bench
+        .get_or_build(&bench.wanted("linux-small.tar.gz"))
+        .unwrap();
     assert_ne!(other.key, kernel.key);
 }
 
@@ -143,8 +150,8 @@ fn a_definition_names_a_tarball_beside_it() {
         "packed",
         "summary: x\nsource: {tarball: some/small.tar.gz}\nset: {CONFIG_SMALL: y, CONFIG_NUMA: y}\n",
     );
-    let kernel = bench.ensure(&bench.wanted("packed")).unwrap();
-    let small = bench.ensure(&bench.wanted("small")).unwrap();
+    let kernel = bench.get_or_build(&bench.wanted("packed")).unwrap();
+    let small = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert_eq!(kernel.image_digest, small.image_digest);
     bench.define("gone", "summary: x\nsource: {tarball: none.tar.gz}\n");
     let error = Catalog::load(&bench.catalog())
@@ -207,7 +214,7 @@ fn what_is_no_tarball_is_refused_with_what_it_is() {
     assert!(told.contains("cut off"), "{told}");
     // What was left by the attempt does not matter to the next one.
     fs::write(&file, &whole).unwrap();
-    bench.ensure(&bench.wanted("cut.tar.gz")).unwrap();
+    bench.get_or_build(&bench.wanted("cut.tar.gz")).unwrap();
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use numalab_kernels::wanted::{ExpectedVerdict, Origin, Source};
-use numalab_kernels::{Catalog, Class, KernelError, Wanted};
+use numalab_kernels::kernel_spec::{ExpectedVerdict, Origin, Source};
+use numalab_kernels::{Catalog, Class, KernelError, KernelSpec};
 
 use crate::bench::{Bench, change, copy_folder, fixture};
 
-fn resolve(bench: &Bench, word: &str) -> Result<Wanted, KernelError> {
+fn resolve(bench: &Bench, word: &str) -> Result<KernelSpec, KernelError> {
     Catalog::load(&bench.catalog())?.resolve(word, bench.path(), &bench.cache())
 }
 

@@ -18,25 +18,25 @@ const DEADLINE: Duration = Duration::from_secs(600);
 /// What a path is in a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
-    pub(super) kind: Kind,
+    pub(super) kind: ObjectKind,
     object: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     Plain,
     Executable,
     Link,
 }
 
-impl Kind {
+impl ObjectKind {
     /// `None` for a submodule: its files are no part of the commit.
-    fn of(mode: &str) -> Option<Kind> {
+    fn of(mode: &str) -> Option<ObjectKind> {
         match mode {
-            "100755" => Some(Kind::Executable),
-            "120000" => Some(Kind::Link),
+            "100755" => Some(ObjectKind::Executable),
+            "120000" => Some(ObjectKind::Link),
             "160000" => None,
-            _ => Some(Kind::Plain),
+            _ => Some(ObjectKind::Plain),
         }
     }
 }
@@ -128,7 +128,7 @@ impl Objects {
             let head = String::from_utf8_lossy(head);
             let mut words = head.split(' ');
             let (mode, object) = (words.next().unwrap_or_default(), words.nth(1));
-            if let (Some(kind), Some(object)) = (Kind::of(mode), object) {
+            if let (Some(kind), Some(object)) = (ObjectKind::of(mode), object) {
                 let object = object.to_owned();
                 changes.insert(self.name(name)?, Some(Item { kind, object }));
             }
@@ -148,7 +148,7 @@ impl Objects {
             let [_, mode, _, object, status] = words[..] else {
                 return None;
             };
-            let item = match (status, Kind::of(mode)) {
+            let item = match (status, ObjectKind::of(mode)) {
                 ("D", _) | (_, None) => None,
                 (_, Some(kind)) => Some(Item {
                     kind,

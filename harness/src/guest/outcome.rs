@@ -1,0 +1,166 @@
+//! What came of a guest.
+//!
+//! Facts only: what they mean for a kernel is the verdict's.
+
+use std::fmt;
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use numalab_protocol::Record;
+
+use super::console::{ConsoleFault, Suppressed};
+use super::deadline::{GuestStage, Waited};
+use super::fault_kind::FaultKind;
+use super::process::CpuTime;
+use super::qmp::Closed;
+use super::records::RecordsError;
+
+/// What came of a guest, however it ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// The stage that it was in.
+    pub stage: GuestStage,
+    /// The records that came whole, up to the end or the first damaged one.
+    pub records: Vec<Record>,
+    /// ConsoleFault on the console.
+    pub console_faults: Vec<ConsoleFault>,
+    /// Further troubles, beyond those kept. One of [`Severity::Warning`] or worse is trouble
+    /// like those that are kept, of which there are many then.
+    ///
+    /// [`Severity::Warning`]: super::fault_kind::Severity::Warning
+    pub suppressed: Suppressed,
+    /// The last console lines, decoded lossily; not fit for a terminal (`escape`).
+    pub last_lines: Vec<String>,
+    /// Bytes that the guest wrote to its console.
+    pub console_bytes: u64,
+    /// Bytes that the guest wrote as records.
+    pub records_bytes: u64,
+    /// From QEMU's start to the guest's end.
+    pub wall: Duration,
+    /// QEMU's CPU time, as last read while it lived.
+    pub cpu: CpuTime,
+}
+
+/// How a guest ended.
+#[derive(Debug)]
+pub enum End {
+    /// It powered off. Whether it had done everything is in its last record.
+    PowerOff,
+    /// Its kernel panicked.
+    Panic,
+    /// It reset itself, and no panic was seen.
+    Reset,
+    /// QEMU ended before its guest did.
+    QemuExit {
+        /// The exit status or signal, in words.
+        how: String,
+        /// What it said on stderr, decoded lossily.
+        stderr: String,
+    },
+    /// QEMU cannot run the guest any further.
+    InternalError {
+        /// What QEMU said.
+        what: String,
+    },
+    /// A deadline passed.
+    Stuck {
+        /// In which stage.
+        stage: GuestStage,
+        /// Which one.
+        waited: Waited,
+    },
+    /// It wrote more than it may.
+    TooMuchOutput {
+        /// The file.
+        path: Utf8PathBuf,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// Its records cannot be used.
+    Records(RecordsError),
+    /// Its records cannot be used, and there is no room for them.
+    DiskFull {
+        /// The file.
+        path: Utf8PathBuf,
+    },
+    /// QEMU's monitor did not behave.
+    Monitor(Closed),
+    /// Somebody else told QEMU to end, mostly by a signal.
+    Dismissed,
+    /// We were told to stop.
+    Cancelled,
+}
+
+impl Outcome {
+    /// The last record, if it is the one that ends a run.
+    pub fn last(&self) -> Option<&Record> {
+        let last = self.records.last();
+        last.filter(|record| matches!(record, Record::End { .. }))
+    }
+
+    /// Whether the guest went its course to the end: it powered off after its last record.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.end, End::PowerOff) && self.last().is_some()
+    }
+
+    /// The first trouble of a kind.
+    pub fn console_fault(&self, kind: FaultKind) -> Option<&ConsoleFault> {
+        self.console_faults
+            .iter()
+            .find(|console_fault| console_fault.kind == kind)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::PowerOff => f.write_str("the guest powered off"),
+            End::Panic => f.write_str("the guest's kernel panicked"),
+            End::Reset => f.write_str("the guest reset itself"),
+            End::QemuExit { how, stderr } => {
+                write!(f, "QEMU ended before its guest, with {how}")?;
+                // An error comes before the assertion that fails of it.
+                let says = |line: &&str| !line.trim().is_empty() && !line.contains("warning: ");
+                match stderr.lines().find(says) {
+                    Some(line) => write!(f, ": {}", super::escape::escape(line.as_bytes())),
+                    None => Ok(()),
+                }
+            }
+            End::InternalError { what } => write!(f, "QEMU cannot run the guest: {what}"),
+            End::Stuck { stage, waited } => write!(f, "the guest is stuck in {stage}: {waited}"),
+            End::TooMuchOutput { path, limit } => {
+                write!(f, "the guest wrote more than {limit} bytes to {path}")
+            }
+            End::Records(error) => write!(f, "{}", Chain(error)),
+            End::DiskFull { path } => {
+                write!(
+                    f,
+                    "the guest's records are damaged: there is no room left for {path}"
+                )
+            }
+            End::Monitor(error) => write!(f, "{}", Chain(error)),
+            End::Dismissed => f.write_str(
+                "QEMU was told to end by somebody else, as by a signal: nothing is known of the \
+                 guest, run it again",
+            ),
+            End::Cancelled => f.write_str("the run was interrupted"),
+        }
+    }
+}
+
+/// An error with its causes, for a text that has no chain of its own.
+struct Chain<'a>(&'a dyn std::error::Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}

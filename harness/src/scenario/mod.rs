@@ -1,0 +1,166 @@
+//! Scenarios: one behaviour of the kernel each, stated as what a correct kernel does.
+//!
+//! A text is read here, once; what comes out is complete and consistent, and nothing later
+//! looks at YAML again. A scenario that an idle kernel would satisfy is refused
+//! (`vacuity`). Nothing here starts anything.
+
+mod assertion;
+mod assertions;
+mod error;
+mod extent;
+mod name;
+mod position;
+mod problems;
+mod quantity;
+mod raw;
+mod regions;
+mod resolve;
+mod since;
+mod spelling;
+mod steps;
+mod tasks;
+mod tunables;
+mod vacuity;
+
+use std::collections::BTreeMap;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use numalab_protocol::plan::{Cgroup, CgroupVersion, Plan, Setting, Step, Task};
+
+pub use assertion::{Assertion, Bound, Observable, Unit};
+pub use error::{Problem, ReadError, ScenarioError};
+pub use position::Place;
+pub use since::{DoesNotApply, Release, Since};
+
+use crate::guest::topology::Machine;
+
+/// One behaviour of the kernel.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// `suite/scenario`, from the file's path.
+    pub name: String,
+    /// The file.
+    pub file: Utf8PathBuf,
+    /// The file's text.
+    pub text: String,
+    /// What a correct kernel does, in one line.
+    pub summary: String,
+    /// Background.
+    pub why: Option<String>,
+    /// The functions or files of the kernel that it is about.
+    pub subject: Vec<String>,
+    /// The commit since which the kernel behaves so.
+    pub fixed_by: Option<String>,
+    /// The release that brought what it is about.
+    pub since: Option<Since>,
+    /// The virtual machine.
+    pub machine: Machine,
+    /// Exact mode's `-icount shift=`, if the scenario names one.
+    pub shift: Option<u8>,
+    /// Conditions without which a run says nothing.
+    pub guards: Vec<Assertion>,
+    /// What a correct kernel's measurements satisfy.
+    pub expectations: Vec<Assertion>,
+    work: Work,
+}
+
+/// What the guest does, whatever its seed.
+#[derive(Debug, Clone)]
+struct Work {
+    cgroup_version: CgroupVersion,
+    settings: Vec<Setting>,
+    cgroups: Vec<Cgroup>,
+    tasks: BTreeMap<String, Task>,
+    steps: Vec<Step>,
+}
+
+impl Scenario {
+    /// Reads a scenario file. Its name is made of its folder's and its own.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no scenario that can be run.
+    pub fn load(file: &Utf8Path) -> miette::Result<Scenario> {
+        let text = std::fs::read_to_string(file).map_err(|source| ReadError {
+            file: file.to_string(),
+            source,
+        })?;
+        Ok(Scenario::parse(file, &text)?)
+    }
+
+    /// Reads a scenario's text; `file` is for its name and for messages.
+    ///
+    /// # Errors
+    /// The text is no scenario that can be run; all that is wrong is reported at once.
+    pub fn parse(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
+        // Some editors begin a file with a byte order mark, which is not part of its text.
+        resolve::resolve(file, text.strip_prefix('\u{feff}').unwrap_or(text))
+    }
+
+    /// The plan of a run with a seed, on the scenario's machine or another.
+    pub fn plan(&self, machine: &Machine, seed: u64) -> Plan {
+        let Work {
+            cgroup_version,
+            settings,
+            cgroups,
+            tasks,
+            steps,
+        } = self.work.clone();
+        Plan {
+            watch: numalab_protocol::plan::Watch::default(),
+            contract: numalab_protocol::CONTRACT,
+            seed,
+            topology: machine.topology(),
+            cgroup_version,
+            settings,
+            cgroups,
+            tasks,
+            steps,
+        }
+    }
+
+    /// That the scenario does not apply to a kernel that tells this release.
+    pub fn does_not_apply(&self, release: &str) -> Option<DoesNotApply> {
+        let because = self.since.as_ref()?.excludes(release)?;
+        Some(DoesNotApply {
+            scenario: self.name.clone(),
+            release: release.to_owned(),
+            because,
+        })
+    }
+
+    /// Names of counters that are probably misspelt, a sentence each. A kernel may have them
+    /// all the same, so the scenario can be run.
+    pub fn doubts(&self) -> Vec<String> {
+        let index = position::Index::new(&self.text);
+        let assertions = [("guards", &self.guards), ("expect", &self.expectations)];
+        let assertions = assertions.into_iter().flat_map(|(list, assertions)| {
+            let assertions = assertions.iter().enumerate();
+            assertions.map(move |(place, assertion)| (format!("{list}[{place}]"), assertion))
+        });
+        let doubts = assertions.filter_map(|(path, assertion)| {
+            let (key, name, meant) = spelling::doubt(assertion)?;
+            let Place { line, column, .. } = index.find(&format!("{path}.{key}"));
+            Some(format!(
+                "{}:{line}:{column}: numalab knows no counter {name}: did you mean {meant}?",
+                self.file
+            ))
+        });
+        doubts.collect()
+    }
+
+    /// Whether anything but facts of the guest is claimed: whether the scenario is about
+    /// what the kernel does, and not about what it is booted on.
+    pub fn is_about_behaviour(&self) -> bool {
+        self.expectations
+            .iter()
+            .any(|assertion| assertion.subject.idle().is_some())
+    }
+}
+
+/// The JSON schema of a scenario's text, for editors.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(raw::RawScenario).to_value()
+}
+
+#[cfg(test)]
+mod tests;
