@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::Utf8PathBuf;
 use numalab_kernels::cache::Part;
-use numalab_kernels::kernel_spec::Origin;
+use numalab_kernels::spec::Origin;
 use numalab_kernels::{BuildOptions, Cache, Catalog, Class, Kernel, KernelError, KernelSpec};
 use tokio_util::sync::CancellationToken;
 

@@ -2,23 +2,25 @@
 //! means by them.
 
 mod commit;
+pub mod definition;
 mod error;
 mod meaning;
+pub(crate) mod setting;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::cache::Cache;
-use crate::definition::Definition;
+use crate::catalog::definition::Definition;
 use crate::error::KernelError;
 use crate::image;
-use crate::kernel_spec::{Direction, Fragment, KernelSpec, Origin, Recipe, Source, file_name};
 use crate::series;
-use crate::setting::Setting;
 use crate::source::{tarball, url};
+use crate::spec::{Direction, Fragment, KernelSpec, Origin, Recipe, Source, file_name};
 use crate::spelling;
 pub use error::WordError;
+use setting::Setting;
 
 /// The kernel whose configuration a source without a definition is built with.
 pub const CONFIG_OF_DIRECTORIES: &str = "linux-6.12";

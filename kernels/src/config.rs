@@ -3,6 +3,7 @@
 //! Kconfig drops without a word what its dependencies do not allow. Each option that
 //! a fragment names is therefore looked up in the final configuration.
 
+pub(crate) mod kconfig;
 mod requested;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +11,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::cache::CacheError;
-use crate::definition::is_option;
+use crate::catalog::definition::is_option;
 use crate::error::Class;
-use crate::kconfig;
 use requested::Absence;
 pub use requested::Requested;
 
@@ -371,7 +371,7 @@ pub(crate) fn beside_image(image: &Path, release: Option<&str>) -> Option<PathBu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel_spec::Fragment;
+    use crate::spec::Fragment;
 
     fn fragment(name: &str, text: &str) -> Fragment {
         Fragment {

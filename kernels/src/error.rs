@@ -1,16 +1,16 @@
 //! Why there is no kernel, and whose fault it is.
 
-use crate::build::BuildError;
+use crate::build::compile::BuildError;
 use crate::cache::CacheError;
 use crate::catalog::WordError;
+use crate::catalog::definition::DefinitionError;
 use crate::config::ConfigError;
-use crate::definition::DefinitionError;
 use crate::image::ImageError;
 use crate::patch::PatchError;
-use crate::process::JobError;
 use crate::series::SeriesError;
 use crate::source::SourceError;
-use crate::toolchain::ToolError;
+use crate::tools::process::JobError;
+use crate::tools::toolchain::ToolError;
 
 /// Whose fault it is that there is no kernel. A comparison needs to know: a patched
 /// kernel that does not compile is `broken`, a full disk says nothing of it.

@@ -3,6 +3,7 @@
 //! Two kinds boot: a `vmlinux` with the PVH entry's note (which QEMU's `-kernel`
 //! looks for) and a `bzImage`. It is not found out here whether one really boots.
 
+pub(crate) mod module;
 pub(crate) mod payload;
 
 use std::fs::File;

@@ -17,45 +17,33 @@
 //! written to. This crate boots nothing: that a kernel is in the store says that
 //! it was compiled, not that it works.
 
+pub mod build;
 pub mod cache;
 pub mod catalog;
 pub mod config;
-pub mod definition;
 pub mod digest;
-pub mod get_or_build;
 pub mod guard;
 pub mod image;
-pub mod kernel_spec;
 pub mod patch;
 pub mod profile;
 pub mod progress;
 pub mod series;
 pub mod source;
+pub mod spec;
 pub mod store;
-pub mod toolchain;
+pub mod tools;
 
-mod build;
 mod error;
-mod git;
-mod jobs;
-mod kconfig;
-mod log;
-mod module;
-mod objects;
-mod process;
 #[cfg(test)]
 mod properties;
-mod setting;
 mod spelling;
-mod tree;
 
-pub use build::BuildError;
+pub use build::{BuildError, BuildOptions, get_or_build, get_or_build_profiled};
 pub use cache::Cache;
 pub use catalog::Catalog;
 pub use digest::Digest;
 pub use error::{Class, KernelError};
-pub use get_or_build::{BuildOptions, get_or_build, get_or_build_profiled};
-pub use kernel_spec::KernelSpec;
 pub use progress::{BuildEvent, BuildStage, Progress};
 pub use series::{Series, SeriesError};
+pub use spec::KernelSpec;
 pub use store::Kernel;

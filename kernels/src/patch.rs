@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use crate::cache::CacheError;
 use crate::error::Class;
-use crate::process::JobError;
+use crate::tools::process::JobError;
 
 pub(crate) use apply::work_out;
 pub(crate) use fits::fits;

@@ -26,9 +26,9 @@ pub(crate) use seed::{seed, settle};
 use crate::cache::CacheError;
 use crate::config::{ConfigError, Requested};
 use crate::digest::Digester;
-use crate::kernel_spec::{Fragment, Patch, Recipe};
+use crate::source::tree::Content;
+use crate::spec::{Fragment, Patch, Recipe};
 use crate::store::{self, Kernel};
-use crate::tree::Content;
 
 /// The name of a profile in a kernel's entry.
 pub(crate) const FILE: &str = "profile.json";

@@ -9,11 +9,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use crate::catalog::definition::Definition;
 use crate::config::{Config, Requested};
-use crate::definition::Definition;
-use crate::kernel_spec::{Direction, Fragment, Patch};
 use crate::patch::text;
 use crate::series::fuzzing;
+use crate::spec::{Direction, Fragment, Patch};
 
 /// One change of a text: what is done, where, how much, with what.
 type Edit = (u8, Index, usize, Index);
@@ -349,7 +349,7 @@ proptest! {
             format!("{indent}{word} {}\n", rest.get(KCONFIG_RESTS))
         };
         let text: String = lines.iter().map(line).collect();
-        crate::kconfig::fuzzing(&text);
+        crate::config::kconfig::fuzzing(&text);
     }
 
     #[test]

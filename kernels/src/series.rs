@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 
 use crate::cache::{Cache, CacheError};
 use crate::error::Class;
-use crate::kernel_spec::{Direction, Patch};
 use crate::patch::PatchError;
-use crate::process::JobError;
 use crate::source::repository::RepositoryError;
-use crate::toolchain::ToolError;
+use crate::spec::{Direction, Patch};
+use crate::tools::process::JobError;
+use crate::tools::toolchain::ToolError;
 
 use letter::{Content, Letter};
 use mailroom::Mailroom;

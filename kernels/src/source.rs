@@ -12,6 +12,7 @@ mod directory;
 mod download;
 mod git;
 pub(crate) mod tarball;
+pub(crate) mod tree;
 pub(crate) mod url;
 
 use std::ffi::OsStr;
@@ -25,11 +26,11 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{Cache, CacheError, EntryLock, Part, Wait};
 use crate::digest::Digest;
 use crate::error::Class;
-use crate::kernel_spec::Source;
-use crate::process::JobError;
 use crate::progress::{BuildEvent, Progress};
-use crate::toolchain::{ToolError, Toolbox};
-use crate::tree::SourceTree;
+use crate::source::tree::SourceTree;
+use crate::spec::Source;
+use crate::tools::process::JobError;
+use crate::tools::toolchain::{ToolError, Toolbox};
 
 pub(crate) use git::History;
 use repository::RepositoryError;

@@ -15,9 +15,9 @@ use crate::cache::{Cache, CacheError, EntryLock, Part, TempEntry, Wait};
 use crate::config::Config;
 use crate::digest::Digest;
 use crate::image::ImageKind;
-use crate::kernel_spec::Direction;
 use crate::source::Identity;
-use crate::toolchain::Toolchain;
+use crate::spec::Direction;
+use crate::tools::toolchain::Toolchain;
 
 /// The number of the manifest's form.
 pub const SCHEMA: u32 = 1;

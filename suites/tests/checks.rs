@@ -11,8 +11,8 @@ use numalab::run::Runner;
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
 use numalab::workspace::Limits;
-use numalab_kernels::kernel_spec::Direction;
 use numalab_kernels::series;
+use numalab_kernels::spec::Direction;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, block_on};

@@ -13,7 +13,7 @@ use numalab::ui::Ui;
 use numalab::verdict::Verdict;
 use numalab::workspace::{Limits, Workspace};
 use numalab_kernels::KernelSpec;
-use numalab_kernels::kernel_spec::ExpectedVerdict;
+use numalab_kernels::spec::ExpectedVerdict;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Bench, applies, block_on, name};

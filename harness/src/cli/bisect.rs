@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use camino::Utf8PathBuf;
-use numalab_kernels::kernel_spec::{Direction, Fragment, Patch};
 use numalab_kernels::source::SourceError;
 use numalab_kernels::source::repository::Repository;
+use numalab_kernels::spec::{Direction, Fragment, Patch};
 use numalab_kernels::{KernelError, series};
 use tokio_util::sync::CancellationToken;
 

@@ -1,6 +1,6 @@
 //! `numalab check`.
 
-use numalab_kernels::kernel_spec::Direction;
+use numalab_kernels::spec::Direction;
 use numalab_kernels::{Series, series};
 use tokio_util::sync::CancellationToken;
 

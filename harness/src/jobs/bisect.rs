@@ -17,9 +17,9 @@ mod tests;
 use camino::Utf8PathBuf;
 use numalab_kernels::Digest;
 use numalab_kernels::digest::Digester;
-use numalab_kernels::kernel_spec::Direction;
 use numalab_kernels::source::SourceError;
 use numalab_kernels::source::repository::{Commit, Repository, RepositoryError, abbreviated};
+use numalab_kernels::spec::Direction;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

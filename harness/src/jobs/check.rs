@@ -18,7 +18,7 @@ mod passes;
 mod unchanged;
 
 use camino::Utf8PathBuf;
-use numalab_kernels::kernel_spec::{Direction, Origin};
+use numalab_kernels::spec::{Direction, Origin};
 use numalab_kernels::{Class, KernelSpec, Series};
 use tokio_util::sync::CancellationToken;
 
@@ -329,8 +329,7 @@ fn whole_report(
 }
 
 fn series_id(series: &Series) -> SeriesId {
-    let reverted =
-        |patch: &numalab_kernels::kernel_spec::Patch| patch.direction == Direction::Revert;
+    let reverted = |patch: &numalab_kernels::spec::Patch| patch.direction == Direction::Revert;
     SeriesId {
         name: series.name.clone(),
         title: series.title.clone(),

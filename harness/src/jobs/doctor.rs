@@ -69,7 +69,7 @@ fn qemu() -> Finding {
 }
 
 fn build_tools() -> Finding {
-    match numalab_kernels::toolchain::check("gcc") {
+    match numalab_kernels::tools::toolchain::check("gcc") {
         Ok(()) => finding("kernel builds", State::Good, "all tools are there".into()),
         Err(error) => finding("kernel builds", State::Missing, sentence(&error)),
     }

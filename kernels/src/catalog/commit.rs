@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Catalog, WordError};
 use crate::error::KernelError;
-use crate::kernel_spec::{KernelSpec, Source};
 use crate::source::SourceError;
 use crate::source::repository::{Commit, Repository};
+use crate::spec::{KernelSpec, Source};
 
 /// What such a word begins with.
 const GIT: &str = "git:";

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Catalog, WordError};
-use crate::definition::{Definition, DefinitionError, Start};
+use crate::catalog::definition::{Definition, DefinitionError, Start};
 use crate::error::KernelError;
-use crate::kernel_spec::{Direction, Fragment, KernelSpec, Origin, Patch, Recipe, Source};
 use crate::source::repository::Repository;
+use crate::spec::{Direction, Fragment, KernelSpec, Origin, Patch, Recipe, Source};
 use crate::spelling;
 
 impl Catalog {

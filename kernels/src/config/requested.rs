@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{Config, ConfigError};
-use crate::definition::{is_option, is_value};
-use crate::kernel_spec::{Fragment, Recipe};
+use crate::catalog::definition::{is_option, is_value};
+use crate::spec::{Fragment, Recipe};
 
 /// Begins a comment of a fragment: the option in the next line need not exist in every
 /// version of the source. Where it exists it has to be granted like any other.

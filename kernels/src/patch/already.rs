@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::{Mismatch, text};
-use crate::tree::Content;
+use crate::source::tree::Content;
 
 /// A line with fewer letters, without spaces, is in many places: `return;`, `}`.
 const TELLING: usize = 20;

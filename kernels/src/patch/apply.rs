@@ -10,10 +10,10 @@ use std::time::Duration;
 use super::names::{safe, unsafe_name};
 use super::text::{self, FileChange};
 use super::{Mismatch, PatchError, already, conflict};
-use crate::git;
-use crate::kernel_spec::{Direction, Patch};
-use crate::process::{Job, Told};
-use crate::tree::{self, Content, SourceTree};
+use crate::source::tree::{self, Content, SourceTree};
+use crate::spec::{Direction, Patch};
+use crate::tools::git;
+use crate::tools::process::{Job, Told};
 
 /// What a list of patches makes.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::text::FileChange;
 use super::{Advice, Mismatch, PatchError};
-use crate::kernel_spec::{Direction, Patch};
+use crate::spec::{Direction, Patch};
 
 /// How many letters and digits a line has to have to be told from others.
 const TELLING: usize = 8;

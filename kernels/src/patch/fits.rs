@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use super::{PatchError, work_out};
 use crate::cache::{Cache, Part};
-use crate::kernel_spec::{Patch, file_name};
 use crate::source;
-use crate::tree::SourceTree;
+use crate::source::tree::SourceTree;
+use crate::spec::{Patch, file_name};
 
 /// For how long sources are tried; each takes some 50 ms for a patch.
 const DEADLINE: Duration = Duration::from_secs(10);

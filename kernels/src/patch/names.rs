@@ -4,7 +4,7 @@ use std::path::{Component, Path};
 
 use super::PatchError;
 use super::text::{self, FileChange};
-use crate::kernel_spec::Patch;
+use crate::spec::Patch;
 
 /// Refuses a patch whose diffs are malformed or lead out of any tree. How many files
 /// it changes.

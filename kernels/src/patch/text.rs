@@ -2,8 +2,8 @@
 //!
 //! Only headers are read, hunks are counted over; what they say is git's business.
 
-use crate::kernel_spec::Patch;
 use crate::patch::PatchError;
+use crate::spec::Patch;
 
 /// What a patch does to one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -314,7 +314,7 @@ pub(super) fn hunk(line: &str) -> Option<(Hunk, u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel_spec::Direction;
+    use crate::spec::Direction;
 
     fn read(text: &str) -> Result<Vec<FileChange>, PatchError> {
         changes(&Patch::new(

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::{Counted, ProfilePlan};
-use crate::tree::Content;
+use crate::source::tree::Content;
 
 /// A file that patches touch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

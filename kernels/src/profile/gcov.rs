@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::Profiled;
 use crate::cache::CacheError;
 use crate::error::Class;
-use crate::process::{self, Job, JobError};
+use crate::tools::process::{self, Job, JobError};
 
 /// How long gcov may take for one object; it takes less than a second.
 const DEADLINE: Duration = Duration::from_secs(120);

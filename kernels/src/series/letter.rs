@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::mime::Prepared;
 use super::tag::Tag;
-use crate::kernel_spec::{Direction, Patch};
 use crate::patch::text;
+use crate::spec::{Direction, Patch};
 
 /// A mail of a file, or the whole of a file that is no mail.
 #[derive(Debug, Clone, PartialEq, Eq)]

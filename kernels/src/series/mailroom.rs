@@ -14,9 +14,9 @@ use super::SeriesError;
 use super::letter::{self, Letter, Opened};
 use super::mime;
 use crate::cache::{Cache, CacheError, Part, TempEntry};
-use crate::git;
-use crate::process::{Job, Told};
-use crate::toolchain::Toolbox;
+use crate::tools::git;
+use crate::tools::process::{Job, Told};
+use crate::tools::toolchain::Toolbox;
 
 /// How long git may take for one file or mail.
 const DEADLINE: Duration = Duration::from_secs(120);

@@ -11,8 +11,8 @@ use super::letter::{Content, Letter};
 use super::mailroom::Mailroom;
 use super::tag::Tag;
 use crate::cache::CacheError;
-use crate::kernel_spec::PatchNumber;
 use crate::source::repository::{Commit, Repository, RepositoryError, abbreviated};
+use crate::spec::PatchNumber;
 
 /// How many commits a range may have.
 const MOST: usize = 500;

@@ -2,7 +2,7 @@
 //!
 //! Pure text; nothing here knows of mails.
 
-use crate::kernel_spec::PatchNumber;
+use crate::spec::PatchNumber;
 
 /// A subject, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

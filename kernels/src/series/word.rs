@@ -9,8 +9,8 @@ use super::SeriesError;
 use super::letter::{self, Letter};
 use super::mailroom::Mailroom;
 use super::range::{self, Range};
-use crate::kernel_spec::Direction;
 use crate::patch;
+use crate::spec::Direction;
 use crate::spelling;
 
 /// The largest file that is read, in bytes: ten times the largest series that was

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use super::{Fetcher, SourceError};
 use crate::cache::CacheError;
 use crate::digest::Digest;
-use crate::kernel_spec::Package;
-use crate::process::{Job, JobError, Told};
+use crate::spec::Package;
+use crate::tools::process::{Job, JobError, Told};
 
 /// Where apt would take a package from.
 #[derive(Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use super::apt::{Address, Apt};
 use super::{Fetcher, Identity, Opened, SourceError, plain, read_identity, write_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
-use crate::kernel_spec::{Package, Source};
-use crate::process::{self, Job, Told};
 use crate::progress::{BuildEvent, BuildStage};
-use crate::tree::SourceTree;
+use crate::source::tree::SourceTree;
+use crate::spec::{Package, Source};
+use crate::tools::process::{self, Job, Told};
 
 /// The file in an entry that says what it is; it is written last.
 const IDENTITY: &str = "source.json";
@@ -306,7 +306,7 @@ fn entry_name(package: &Package, identity: &Identity) -> String {
 }
 
 fn lock_name(lock: &EntryLock) -> String {
-    crate::kernel_spec::file_name(lock.entry())
+    crate::spec::file_name(lock.entry())
 }
 
 fn package_in(folder: &Path) -> Option<PathBuf> {
@@ -323,7 +323,7 @@ fn source_in(folder: &Path) -> Option<PathBuf> {
         .flatten()
         .map(|item| item.path())
         .find(|path| {
-            let name = crate::kernel_spec::file_name(path);
+            let name = crate::spec::file_name(path);
             name.starts_with("linux-source-") && name.contains(".tar")
         })
 }

@@ -18,10 +18,10 @@ use std::time::{Duration, SystemTime};
 use super::{Fetcher, Identity, Opened, SourceError, kernel_version, path_of, plain};
 use crate::cache::CacheError;
 use crate::digest::{Digest, Digester};
-use crate::kernel_spec::{Source, file_name};
-use crate::process;
 use crate::progress::{BuildEvent, BuildStage};
-use crate::tree::{self, File, SourceTree};
+use crate::source::tree::{self, File, SourceTree};
+use crate::spec::{Source, file_name};
+use crate::tools::process;
 
 /// A file changed this shortly before it was looked at may change again without its
 /// times showing it.

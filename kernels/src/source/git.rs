@@ -22,9 +22,9 @@ use super::repository::{Repository, abbreviated};
 use super::{Fetcher, Identity, Opened, SourceError, plain, version_in};
 use crate::cache::CacheError;
 use crate::digest::Digest;
-use crate::kernel_spec::Source;
 use crate::progress::{BuildEvent, BuildStage};
-use crate::tree::{self, File, SourceTree};
+use crate::source::tree::{self, File, SourceTree};
+use crate::spec::Source;
 use objects::{Changes, Item, ObjectKind, Objects};
 
 /// How many files are asked for at once.

@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::error::Class;
-use crate::process::{self, JobError, Said};
 use crate::spelling;
+use crate::tools::process::{self, JobError, Said};
 
 /// How long git may take for an answer about names and commits. The whole history of
 /// Linux is listed in some ten seconds.
@@ -197,7 +197,7 @@ impl Repository {
             Some(name) if name == ".git" => self.common.parent().unwrap_or(&self.common),
             _ => &self.common,
         };
-        let name = crate::kernel_spec::file_name(own);
+        let name = crate::spec::file_name(own);
         name.strip_suffix(".git").unwrap_or(&name).to_owned()
     }
 

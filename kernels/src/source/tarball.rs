@@ -16,11 +16,11 @@ use super::{
 };
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
-use crate::kernel_spec::{Source, file_name};
-use crate::process::{Filter, JobError};
 use crate::progress::{BuildEvent, BuildStage};
-use crate::toolchain;
-use crate::tree::SourceTree;
+use crate::source::tree::SourceTree;
+use crate::spec::{Source, file_name};
+use crate::tools::process::{Filter, JobError};
+use crate::tools::toolchain;
 
 /// The file in an entry that says what it is; it is written last.
 const IDENTITY: &str = "source.json";

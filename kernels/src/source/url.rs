@@ -9,8 +9,8 @@ use super::download::{Download, DownloadError};
 use super::{Fetcher, Identity, Opened, SourceError};
 use crate::cache::{CacheError, Part};
 use crate::digest::Digest;
-use crate::kernel_spec::Source;
 use crate::progress::{BuildEvent, BuildStage};
+use crate::spec::Source;
 
 /// The mark between an address and the digest of what is there, on a command line.
 const MARK: &str = "#sha256=";
@@ -149,7 +149,7 @@ impl Fetcher<'_> {
         let new = self.cache.temporary(Part::Sources)?;
         let place = new.path().join("archive");
         fs::rename(&partial, &place).map_err(|error| CacheError::io("write", place, error))?;
-        new.publish(self.cache, &crate::kernel_spec::file_name(&entry))?;
+        new.publish(self.cache, &crate::spec::file_name(&entry))?;
         self.cache.remove(lock.entry())?;
         Ok(kept)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use numalab_kernels::cache::{Cache, Part};
-use numalab_kernels::kernel_spec::{Direction, KernelSpec, Origin, Patch};
+use numalab_kernels::spec::{Direction, KernelSpec, Origin, Patch};
 use numalab_kernels::{
     BuildEvent, BuildOptions, Catalog, Kernel, KernelError, Progress, get_or_build,
 };

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use numalab_kernels::cache::Part;
-use numalab_kernels::kernel_spec::Direction;
+use numalab_kernels::spec::Direction;
 use numalab_kernels::{BuildError, Class, KernelError, get_or_build};
 
 use crate::bench::{Bench, Listener, change, compiled, diff};

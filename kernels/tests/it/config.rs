@@ -94,7 +94,7 @@ fn a_patch_to_kconfig_makes_the_configuration_anew() {
     let patch = "--- a/Kconfig\n+++ b/Kconfig\n@@ -5,3 +5,3 @@\n \tbool \"NUMA\"\n\
                  -\tdepends on SMALL\n+\tdepends on BIG\n \n";
     let error = bench
-        .get_or_build(&bench.patched(patch, numalab_kernels::kernel_spec::Direction::Apply))
+        .get_or_build(&bench.patched(patch, numalab_kernels::spec::Direction::Apply))
         .unwrap_err();
     assert!(error.to_string().contains("CONFIG_NUMA=y"), "{error}");
     bench.get_or_build(&bench.wanted("small")).unwrap();

@@ -177,7 +177,7 @@ fn object_trees_from_the_future_are_not_trusted() {
     let patched = bench
         .get_or_build(&bench.patched(
             &crate::bench::change(),
-            numalab_kernels::kernel_spec::Direction::Apply,
+            numalab_kernels::spec::Direction::Apply,
         ))
         .unwrap();
     assert_ne!(patched.image_digest, base.image_digest);

@@ -4,8 +4,8 @@ use std::fs;
 
 use numalab_kernels::Class;
 use numalab_kernels::KernelError;
-use numalab_kernels::kernel_spec::{Direction, KernelSpec};
 use numalab_kernels::patch::PatchError;
+use numalab_kernels::spec::{Direction, KernelSpec};
 
 use crate::bench::{Bench, Listener, change, compiled, copy_folder, fixture};
 
@@ -131,10 +131,8 @@ fn the_second_of_two_patches_fails_by_its_own_hunk_and_changes_nothing() {
     let bad = "--- a/third.c\n+++ b/third.c\n@@ -1,2 +1,2 @@\n-int third(void)\n+int third(int x)\n {\n\
                @@ -3,2 +3,2 @@ int third(void)\n-\treturn 4;\n+\treturn 5;\n }\n";
     let second = bench.patched(bad, Direction::Apply);
-    let (
-        numalab_kernels::kernel_spec::Origin::Recipe(into),
-        numalab_kernels::kernel_spec::Origin::Recipe(from),
-    ) = (&mut wanted.origin, second.origin)
+    let (numalab_kernels::spec::Origin::Recipe(into), numalab_kernels::spec::Origin::Recipe(from)) =
+        (&mut wanted.origin, second.origin)
     else {
         panic!("both are built");
     };

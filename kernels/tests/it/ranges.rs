@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use numalab_kernels::kernel_spec::{Direction, Origin};
 use numalab_kernels::series::{Series, SeriesError, read};
+use numalab_kernels::spec::{Direction, Origin};
 use numalab_kernels::{Cache, Class};
 use tempfile::TempDir;
 
@@ -76,7 +76,7 @@ fn git(here: &Path, arguments: &[&str]) -> String {
 }
 
 fn subjects(series: &Series) -> Vec<String> {
-    let subject = |patch: &numalab_kernels::kernel_spec::Patch| {
+    let subject = |patch: &numalab_kernels::spec::Patch| {
         format!(
             "{} {}",
             patch.number.unwrap(),
@@ -285,7 +285,7 @@ fn what_git_makes_of_a_range_for_mail_is_the_same_series() {
     let forge = Forge::new();
     let here = forge.repository();
     let hunks = |series: &Series| -> Vec<String> {
-        let text = |patch: &numalab_kernels::kernel_spec::Patch| {
+        let text = |patch: &numalab_kernels::spec::Patch| {
             let text = String::from_utf8(patch.bytes.clone()).unwrap();
             let hunk = text.split("@@ -1 +1 @@\n").nth(1).unwrap();
             hunk.lines().take(2).collect::<Vec<_>>().join("|")

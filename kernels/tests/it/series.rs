@@ -6,8 +6,8 @@ mod refused;
 
 use std::fs;
 
-use numalab_kernels::kernel_spec::Direction;
 use numalab_kernels::series::{Series, SeriesError, read};
+use numalab_kernels::spec::Direction;
 use numalab_kernels::{Cache, Class};
 use tempfile::TempDir;
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use numalab_kernels::catalog::definition::Start;
 use numalab_kernels::config::{REQUIRED, Requested};
-use numalab_kernels::definition::Start;
-use numalab_kernels::kernel_spec::{Direction, ExpectedVerdict, Origin, Package, Source};
+use numalab_kernels::spec::{Direction, ExpectedVerdict, Origin, Package, Source};
 use numalab_kernels::{Cache, Catalog, KernelSpec};
 
 fn debian(name: &str, suite: Option<&str>) -> Source {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use numalab_kernels::kernel_spec::{ExpectedVerdict, Origin, Source};
+use numalab_kernels::spec::{ExpectedVerdict, Origin, Source};
 use numalab_kernels::{Catalog, Class, KernelError, KernelSpec};
 
 use crate::bench::{Bench, change, copy_folder, fixture};

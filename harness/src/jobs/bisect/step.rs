@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use camino::Utf8PathBuf;
 use numalab_kernels::config::ConfigError;
-use numalab_kernels::kernel_spec::{Fragment, Origin, Patch};
 use numalab_kernels::patch::{Mismatch, PatchError};
 use numalab_kernels::source::SourceError;
+use numalab_kernels::spec::{Fragment, Origin, Patch};
 use numalab_kernels::{BuildError, Class, KernelError, KernelSpec};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;

@@ -2,7 +2,7 @@
 //! themselves.
 
 use numalab_kernels::KernelSpec;
-use numalab_kernels::kernel_spec::{Fragment, Origin};
+use numalab_kernels::spec::{Fragment, Origin};
 use tokio_util::sync::CancellationToken;
 
 use super::report::{Cleanliness, DebugPass, Step, StepState};

@@ -13,7 +13,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use miette::Diagnostic;
 use numalab_kernels::Digest;
 use numalab_kernels::cache::Part;
-use numalab_kernels::kernel_spec::Origin;
+use numalab_kernels::spec::Origin;
 use numalab_kernels::store::{Manifest, PatchRecord};
 use numalab_protocol::{Plan, pages};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use numalab_kernels::kernel_spec::Direction;
+use numalab_kernels::spec::Direction;
 use numalab_kernels::store::PatchRecord;
 
 use crate::guest::escape::escape;

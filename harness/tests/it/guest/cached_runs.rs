@@ -265,7 +265,10 @@ fn a_share_is_proved_again() {
         let mut command = bench.command(&[]);
         command.env(variable, value);
         let done = command.assert();
-        (done, bench.report()["started_from"].as_str().unwrap().to_owned())
+        (
+            done,
+            bench.report()["started_from"].as_str().unwrap().to_owned(),
+        )
     };
     let (done, started_from) = again("NUMALAB_PROVE_AGAIN", "1");
     done.code(0).stderr(contains("is cached and proved again"));

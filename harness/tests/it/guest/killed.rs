@@ -47,7 +47,10 @@ fn is_usable(bench: &Bench, what: &str) {
     // Another run of the same kernel and machine is restored from what was saved.
     let (done, report) = bench.run(&["--fresh"], 0);
     done.stderr(contains("PROMISE").not());
-    assert!(report["determinism"]["kept"].is_object(), "{what}: {report:#}");
+    assert!(
+        report["determinism"]["kept"].is_object(),
+        "{what}: {report:#}"
+    );
 }
 
 #[test]

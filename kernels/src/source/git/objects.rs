@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::super::SourceError;
 use super::super::repository::{Repository, RepositoryError, filled, quiet};
 use crate::cache::CacheError;
-use crate::process;
+use crate::tools::process;
 
 /// For one question to git, of which each takes seconds at most.
 const DEADLINE: Duration = Duration::from_secs(600);

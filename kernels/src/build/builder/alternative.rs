@@ -6,9 +6,9 @@
 
 use super::Work;
 use crate::error::KernelError;
-use crate::kernel_spec::{Recipe, Source};
 use crate::progress::BuildEvent;
 use crate::source::{Fetcher, Identity, Opened, SourceError, url};
+use crate::spec::{Recipe, Source};
 
 /// A source, identified.
 pub(super) struct Chosen<'a> {

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::WordError;
-use crate::definition::is_option;
-use crate::kernel_spec::{Fragment, file_name};
+use crate::catalog::definition::is_option;
+use crate::spec::{Fragment, file_name};
 
 /// What stands before a fragment's file.
 const FRAGMENT: &str = "fragment:";

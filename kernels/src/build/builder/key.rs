@@ -1,14 +1,14 @@
 //! What decides a kernel's bytes, as a digest: the name of its entry in the store.
 
 use super::Work;
-use crate::build::{RECIPE, VARIABLES};
+use crate::build::compile::{RECIPE, VARIABLES};
 use crate::config::Requested;
 use crate::digest::{Digest, Digester};
 use crate::error::KernelError;
-use crate::kernel_spec::{Direction, Recipe};
 use crate::profile;
 use crate::source::Identity;
-use crate::toolchain::Toolchain;
+use crate::spec::{Direction, Recipe};
+use crate::tools::toolchain::Toolchain;
 
 impl Work<'_> {
     pub(super) fn requested(&self, recipe: &Recipe) -> Result<Requested, KernelError> {

@@ -18,22 +18,22 @@ use jiff::Timestamp;
 pub use options::BuildOptions;
 use tree::{hiding_headers, pristine_too};
 
-use crate::build::{Build, BuildError, Built, Profiling, VARIABLES};
+use crate::build::compile::{Build, BuildError, Built, Profiling, VARIABLES};
+use crate::build::jobs;
+use crate::build::objects::{self, Objects};
 use crate::cache::{Cache, CacheError, Part, Wait};
+use crate::config::kconfig;
 use crate::config::{Config, Requested};
 use crate::digest::{Digest, Digester};
 use crate::error::KernelError;
 use crate::image;
-use crate::jobs;
-use crate::kconfig;
-use crate::kernel_spec::{KernelSpec, Origin, Recipe, file_name};
-use crate::objects::{self, Objects};
-use crate::process::Job;
 use crate::profile::{self, ProfileRequest, Profiled};
 use crate::progress::{BuildEvent, BuildStage, Progress};
 use crate::source::{Fetcher, Opened, kernel_version};
+use crate::spec::{KernelSpec, Origin, Recipe, file_name};
 use crate::store::{self, Kernel, Manifest, PatchRecord, Provenance, SCHEMA, StoreLookup};
-use crate::toolchain::{Toolbox, Toolchain};
+use crate::tools::process::Job;
+use crate::tools::toolchain::{Toolbox, Toolchain};
 
 /// The oldest kernels that can be built for a guest are of this major version: those
 /// before have no PVH entry of their own (`CONFIG_PVH`, since v5.0).
@@ -356,8 +356,8 @@ impl<'a> Work<'a> {
         if ended.status.success() && image.is_file() {
             return Ok(());
         }
-        let failure = crate::log::failure(build.log, ended.log_from);
-        if failure.cause == crate::log::Cause::Full {
+        let failure = crate::build::log::failure(build.log, ended.log_from);
+        if failure.cause == crate::build::log::Cause::Full {
             return Err(CacheError::Full {
                 action: "write",
                 path: image.to_owned(),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_yaml::Value;
 
-use crate::kernel_spec::{Expected, Source, SourceKeys};
+use crate::spec::{Expected, Source, SourceKeys};
 
 /// A definition file, as written.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::process;
+use crate::tools::process;
 
 /// Why a build cannot even start.
 #[derive(Debug, thiserror::Error)]

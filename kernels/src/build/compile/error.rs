@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::Class;
-use crate::process::JobError;
+use crate::tools::process::JobError;
 
 /// Why a kernel did not get built.
 #[derive(Debug, thiserror::Error)]

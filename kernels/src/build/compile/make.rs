@@ -8,11 +8,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{Build, BuildError, CONFIG_DEADLINE};
+use crate::build::log::{self, Cause};
 use crate::cache::{CacheError, EntryLock, Part, Wait};
 use crate::error::KernelError;
-use crate::log::{self, Cause};
-use crate::process::{self, Job, Told};
-use crate::toolchain;
+use crate::tools::process::{self, Job, Told};
+use crate::tools::toolchain;
 
 /// What `make` is told, besides folders, jobs and the compiler. The same inputs give
 /// the same bytes because these are fixed.

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::Work;
+use crate::build::objects::Objects;
 use crate::cache::CacheError;
 use crate::error::KernelError;
-use crate::kernel_spec::Recipe;
-use crate::objects::Objects;
 use crate::patch;
 use crate::progress::{BuildEvent, BuildStage};
 use crate::source::History;
-use crate::tree::{Content, SourceTree};
+use crate::source::tree::{Content, SourceTree};
+use crate::spec::Recipe;
 
 impl Work<'_> {
     /// Makes an object tree that was built from another commit fit for this one.

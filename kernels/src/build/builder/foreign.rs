@@ -12,17 +12,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Work;
-use crate::build::BuildError;
+use crate::build::compile::BuildError;
 use crate::cache::{CacheError, Part, TempEntry};
 use crate::config::{self, Config};
 use crate::digest::{Digest, Digester};
 use crate::error::KernelError;
+use crate::image::module::{self, Module};
 use crate::image::{self, ImageError, payload};
-use crate::module::{self, Module};
-use crate::process::{self, Filter};
 use crate::progress::{BuildEvent, BuildStage};
 use crate::store::{self, Kernel, Manifest, ModuleRecord, SCHEMA};
-use crate::toolchain;
+use crate::tools::process::{self, Filter};
+use crate::tools::toolchain;
 
 /// Modules that are loaded where the kernel has them not built in, and the option that
 /// says so.
@@ -277,7 +277,7 @@ impl Work<'_> {
             for name in wanted.iter().filter(|name| !known.contains_key(*name)) {
                 let warning = format!(
                     "the module {name}, which {} has not built in, is not with it",
-                    crate::kernel_spec::file_name(path)
+                    crate::spec::file_name(path)
                 );
                 self.progress.event(BuildEvent::Warning(&warning));
             }
@@ -300,7 +300,7 @@ impl Work<'_> {
             Part::Logs,
             &format!(
                 "package-{}.log",
-                super::plain(&crate::kernel_spec::file_name(package))
+                super::plain(&crate::spec::file_name(package))
             ),
         );
         let _ = fs::remove_file(&log);
