@@ -39,7 +39,7 @@ Exit codes: 0 every verdict is pass (compare, check: nothing broken or unclear),
 
 Environment: NUMALAB_CACHE kernels and saved guests (by default in the user's cache folder), \
 NUMALAB_RUNS run folders (target/numalab/runs), NUMALAB_QEMU the QEMU to use, NUMALAB_CC the compiler of kernels (gcc), NUMALAB_ROOT the \
-project's folder, NUMALAB_PROVE_AGAIN=N proves one in N cached results again (50; 1 all, 0 \
+project's folder, NUMALAB_PROVE_AGAIN=N runs one in N cached results again (50; 1 all, 0 \
 none), NUMALAB_DRAW=N repeats a draw of these.";
 
 #[derive(Debug, Subcommand)]
@@ -242,7 +242,7 @@ fn jobs(text: &str) -> Result<usize, String> {
 }
 
 impl Platform {
-    /// A host whose QEMU fits, that remembers as is wished.
+    /// A runner that uses the cache as the options say.
     pub(super) fn check(&self, workspace: &Workspace) -> Result<RunnerBuilder, Failure> {
         let live = self.mode == ModeName::Live;
         let memory = if self.fresh || self.cold {

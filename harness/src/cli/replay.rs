@@ -29,7 +29,7 @@ pub(super) async fn replay(
     }
     Ok(match replay {
         Replay::Identical { .. } => GOOD,
-        // Another QEMU or image may give other digits: then no promise is broken.
+        // Another QEMU or guest image may give other records without any fault.
         Replay::Differs { .. } if !changed.is_empty() => INCONCLUSIVE,
         Replay::Differs { .. } => BAD,
     })

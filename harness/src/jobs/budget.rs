@@ -68,7 +68,7 @@ pub fn choose<'a>(
         for request in requests(scenario)? {
             let expected = runner.expected(&request);
             basis = basis.max(expected.basis);
-            guests.push(match runner.is_remembered(&request) {
+            guests.push(match runner.is_cached(&request) {
                 true => Duration::ZERO,
                 false => expected.cpu,
             });
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_costs_nothing() {
+    fn what_is_cached_costs_nothing() {
         let offers = [offer(1, &[], &[0, 0]), offer(9, &["a"], &[5])];
         assert_eq!(chosen(&offers, 0, 1), [0]);
     }

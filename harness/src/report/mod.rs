@@ -32,10 +32,10 @@ pub struct RunReport {
     pub inputs: Inputs,
     /// Where the guest's life began. It changes no result.
     pub started_from: StartedFrom,
-    /// The run that proved this, if it is cached.
+    /// The run that the result was taken from, if it is cached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<CachedResult>,
-    /// What came of proving a cached result again.
+    /// How the run compares with a cached result of the same inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub determinism: Option<DeterminismCheck>,
     /// The verdict and what it rests on.
@@ -95,17 +95,18 @@ pub struct CachedResult {
     pub key: String,
 }
 
-/// Exact mode's promise, where a cached result was proved again.
+/// How a run compares with an earlier run of the same inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeterminismCheck {
     /// Console and records are the same bytes.
-    Kept {
-        /// When it was proved before.
+    Identical {
+        /// When the earlier run ended.
         at: String,
     },
-    /// They are not: no verdict can be relied on. Both are kept.
-    Broken {
+    /// They are not: exact mode is not deterministic here, and no verdict can be relied on.
+    /// Both results are kept.
+    Different {
         /// The cached result.
         then: Utf8PathBuf,
         /// The run's folder.

@@ -128,39 +128,39 @@ pub fn left_out(left_out: &[LeftOut]) -> String {
         .collect()
 }
 
-/// How many results are cached, and how those held that were proved again; empty if
-/// there is nothing to say.
+/// How many results are cached, and how repeated runs compare with cached results; empty if
+/// there is nothing to report.
 pub fn cached<'a>(reports: impl IntoIterator<Item = &'a RunReport> + Clone) -> String {
     let mut text = String::new();
     let all = reports.clone().into_iter().count();
     let known = reports.clone().into_iter();
-    let proved: Vec<&str> = known
+    let cached: Vec<&str> = known
         .filter_map(|report| Some(report.cached.as_ref()?.at.as_str()))
         .collect();
-    if let Some(first) = proved.iter().min() {
+    if let Some(first) = cached.iter().min() {
         let _ = writeln!(
             text,
             "cached: {} of {all} results, from runs of the same inputs since {}; --fresh runs them again",
-            proved.len(),
+            cached.len(),
             moment(first)
         );
     }
     let checks = reports
         .into_iter()
         .filter_map(|run| run.determinism.as_ref());
-    let (kept, broken): (Vec<_>, Vec<_>) =
-        checks.partition(|check| matches!(check, DeterminismCheck::Kept { .. }));
-    if !broken.is_empty() {
-        let (broken, all) = (broken.len(), kept.len() + broken.len());
+    let (identical, different): (Vec<_>, Vec<_>) =
+        checks.partition(|check| matches!(check, DeterminismCheck::Identical { .. }));
+    if !different.is_empty() {
+        let (different, all) = (different.len(), identical.len() + different.len());
         let _ = writeln!(
             text,
-            "EXACT MODE'S PROMISE IS BROKEN: {broken} of {all} results that were proved again differ"
+            "determinism failure: {different} of {all} repeated results differ from the cached ones"
         );
-    } else if !kept.is_empty() && !proved.is_empty() {
+    } else if !identical.is_empty() && !cached.is_empty() {
         let _ = writeln!(
             text,
-            "proved again: {}, with the same records to the last byte",
-            kept.len()
+            "repeated: {} cached results, with identical records",
+            identical.len()
         );
     }
     text
@@ -189,7 +189,7 @@ pub fn details(report: &RunReport) -> String {
         }
     }
     if let Some(CachedResult { at, folder, .. }) = &report.cached {
-        let _ = writeln!(text, "  cached: proved {}, in {folder}", moment(at));
+        let _ = writeln!(text, "  cached: {}, from the run in {folder}", moment(at));
     }
     let _ = writeln!(text, "  everything: {}", report.folder);
     let _ = writeln!(text, "  repeat: {}", report.repeat());

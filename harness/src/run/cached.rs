@@ -82,7 +82,7 @@ impl Runner {
     }
 
     /// The name of a run's result, where it may be cached.
-    pub(crate) fn proof_of(&self, request: &RunRequest<'_>) -> Option<Digest> {
+    pub(crate) fn cache_key(&self, request: &RunRequest<'_>) -> Option<Digest> {
         self.builder.cached_runs.as_ref()?;
         self.builder.firmware.as_ref()?;
         // What is wrong with a platform or a plan is told when it is run.
@@ -92,12 +92,12 @@ impl Runner {
     }
 
     /// Whether a run's result is cached, by its name alone.
-    pub fn is_remembered(&self, request: &RunRequest<'_>) -> bool {
+    pub fn is_cached(&self, request: &RunRequest<'_>) -> bool {
         let cached_runs = self.builder.cached_runs.as_ref();
-        let key = self.proof_of(request);
+        let key = self.cache_key(request);
         cached_runs
             .zip(key)
-            .is_some_and(|(cached_runs, key)| cached_runs.remembers(key))
+            .is_some_and(|(cached_runs, key)| cached_runs.contains(key))
     }
 
     /// A name for the guest that a run is restored from, if it is.
@@ -140,7 +140,7 @@ impl Runner {
         })
     }
 
-    /// Remembers how long a run took that came to its end.
+    /// Records how long a run took that came to its end.
     pub(super) fn note_duration(&self, request: &RunRequest<'_>, ran: &Ran) {
         let whole = ran.outcome.as_ref().is_ok_and(Outcome::is_whole);
         if let Some(shape) = self.shape(request).filter(|_| whole) {
@@ -191,14 +191,14 @@ impl Runner {
             CacheLookup::CachedRun(then) => match difference(&then, folder) {
                 Ok(None) if whole => {
                     cached_runs.keep(manifest, false, ui).await;
-                    Some(DeterminismCheck::Kept {
+                    Some(DeterminismCheck::Identical {
                         at: then.at().to_string(),
                     })
                 }
                 Ok(differs) => {
                     let what = differs.unwrap_or_else(|| "the guest's end differs".to_owned());
                     cached_runs.keep(manifest, true, ui).await;
-                    Some(broken(&then, folder.to_owned(), what))
+                    Some(different(&then, folder.to_owned(), what))
                 }
                 Err(error) => {
                     ui.warn(&format!("a cached result cannot be compared: {error}"));
@@ -207,14 +207,14 @@ impl Runner {
             },
             CacheLookup::Disputed(then, other) => {
                 let what = disputed(&then, &other);
-                Some(broken(&then, folder.to_owned(), what))
+                Some(different(&then, folder.to_owned(), what))
             }
         };
-        if let Some(DeterminismCheck::Broken { then, now, what }) = &determinism {
+        if let Some(DeterminismCheck::Different { then, now, what }) = &determinism {
             let title = prepared.title;
             ui.warn(&format!(
-                "{title}: EXACT MODE'S PROMISE IS BROKEN, two runs of the same inputs differ: \
-                 {what}\n  then: {then}\n  now:  {now}"
+                "{title}: determinism failure: two runs of the same inputs differ: {what}\n  \
+                 cached: {then}\n  now:    {now}"
             ));
         }
         Ran { determinism, ..ran }
@@ -326,8 +326,8 @@ fn difference(then: &CachedRun, now: &camino::Utf8Path) -> Result<Option<String>
     Ok(None)
 }
 
-fn broken(then: &CachedRun, now: Utf8PathBuf, what: String) -> DeterminismCheck {
-    DeterminismCheck::Broken {
+fn different(then: &CachedRun, now: Utf8PathBuf, what: String) -> DeterminismCheck {
+    DeterminismCheck::Different {
         then: then.place().to_string_lossy().into_owned().into(),
         now,
         what,
@@ -336,8 +336,8 @@ fn broken(then: &CachedRun, now: Utf8PathBuf, what: String) -> DeterminismCheck 
 
 fn disputed(then: &CachedRun, other: &std::path::Path) -> String {
     format!(
-        "earlier runs gave different records, which are kept in {} and {}; this is forgotten \
-         when both are removed",
+        "earlier runs of the same inputs gave different records, in {} and {}; remove both to \
+         start over",
         then.place().display(),
         other.display()
     )

@@ -44,7 +44,7 @@ pub enum CachePolicy {
     Fresh,
 }
 
-/// The results that a cache remembers, as one process uses them.
+/// The runs in a cache, as one process uses them.
 #[derive(Debug)]
 pub struct CachedRuns {
     cache: Cache,
@@ -65,7 +65,7 @@ impl CachePolicy {
 }
 
 impl CachedRuns {
-    /// The results that a cache remembers.
+    /// The runs in a cache.
     pub fn new(cache: Cache, memory: CachePolicy) -> CachedRuns {
         CachedRuns {
             cache,
@@ -89,7 +89,7 @@ impl CachedRuns {
     }
 
     /// Whether there is a result that may be taken, as far as its name tells.
-    pub(crate) fn remembers(&self, key: Digest) -> bool {
+    pub(crate) fn contains(&self, key: Digest) -> bool {
         let entry = self.cache.entry(Part::CachedRuns, &key.to_string());
         matches!(self.memory, CachePolicy::All(_)) && entry.exists()
     }
@@ -100,7 +100,7 @@ impl CachedRuns {
             CachePolicy::Fresh => false,
             CachePolicy::Session(session) => cached_run.session() == Some(session),
             CachePolicy::All(share) if share.draws(cached_run.key()) => {
-                ui.say(&format!("{title} is cached and proved again: {share}"));
+                ui.say(&format!("{title} is cached and run again: {share}"));
                 false
             }
             CachePolicy::All(_) => true,
@@ -180,7 +180,7 @@ impl CachedRuns {
         if !self.full.swap(true, Ordering::Relaxed) {
             let why = sentence(error);
             ui.warn(&format!(
-                "results cannot be cached, so all are proved: {why}"
+                "results cannot be cached, so every scenario is run: {why}"
             ));
         }
     }

@@ -44,10 +44,10 @@ impl Runner {
         };
         // A guest that broke off, records that cannot be read, and two answers of one run say
         // nothing by counters.
-        let is_broken = matches!(determinism, Some(DeterminismCheck::Broken { .. }));
+        let differs = matches!(determinism, Some(DeterminismCheck::Different { .. }));
         let counters = match &outcome {
             Ok(outcome)
-                if outcome.is_whole() && !is_broken && seen.end.is_some_and(|end| end.complete) =>
+                if outcome.is_whole() && !differs && seen.end.is_some_and(|end| end.complete) =>
             {
                 Some(counters(request.scenario, &seen))
             }
@@ -59,10 +59,10 @@ impl Runner {
             Err(_) => Some(ending.clone()),
         };
         let mut judgement = judge(request.scenario, &seen, fault_summary);
-        if let Some(DeterminismCheck::Broken { what, .. }) = &determinism {
+        if let Some(DeterminismCheck::Different { what, .. }) = &determinism {
             // Neither of two answers is one.
             judgement.doubt(format!(
-                "exact mode's determinism is broken, two runs of the same inputs differ: {what}"
+                "determinism failure: two runs of the same inputs differ: {what}"
             ));
         }
         let quiet = judgement.verdict != Verdict::Inconclusive;

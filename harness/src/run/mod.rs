@@ -183,7 +183,7 @@ impl Runner {
         )?;
         let verdict = report.judgement.verdict;
         let cached = match &report.cached {
-            Some(cached) => format!(" (cached, proved {})", text::moment(&cached.at)),
+            Some(cached) => format!(" (cached {})", text::moment(&cached.at)),
             None => String::new(),
         };
         ui.say(&format!("{verdict:12} {title}{cached}"));

@@ -31,7 +31,7 @@ pub async fn run(
     let jobs = jobs.unwrap_or_else(|| guests_at_a_time(runner)).max(1);
     let mut queue = Queue::new(requests.iter().map(|request| Entry {
         cpu_ms: runner.expected(request).cpu.as_millis(),
-        key: runner.proof_of(request),
+        key: runner.cache_key(request),
         boot: runner.boot_of(request),
     }));
     let mut reports: Vec<Option<RunReport>> = requests.iter().map(|_| None).collect();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_twin_waits_until_the_result_can_be_remembered() {
+    fn a_twin_waits_until_the_result_is_cached() {
         let mut queue = Queue::new([entry(5, 1, 1), entry(5, 1, 2), entry(1, 2, 3)].into_iter());
         assert_eq!(queue.next(), Some(0));
         assert_eq!(queue.next(), Some(2));

@@ -27,7 +27,7 @@ pub struct Share {
 
 /// A variable that is no number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
-#[error("{variable} is {value:?}, and must be a whole number")]
+#[error("{variable} is {value:?}, which is not a whole number")]
 pub struct ShareError {
     variable: &'static str,
     value: String,
@@ -75,11 +75,8 @@ impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Share { one_in, draw } = self;
         match one_in {
-            1 => write!(f, "all are, by {ONE_IN_VARIABLE}=1"),
-            _ => write!(
-                f,
-                "one in {one_in} is, drawn by lot ({DRAW_VARIABLE}={draw})"
-            ),
+            1 => write!(f, "{ONE_IN_VARIABLE}=1"),
+            _ => write!(f, "one in {one_in} is, at random ({DRAW_VARIABLE}={draw})"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Remembered results, with the real QEMU and a kernel that needs no Linux: an identical run
-//! is not run twice, and whatever could make memory lie is found out.
+//! Cached results, with the real QEMU and a kernel that needs no Linux: an identical run is
+//! not repeated, and a cache entry that is damaged or contradicted is never used.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -149,7 +149,7 @@ impl Bench {
 }
 
 #[test]
-fn an_identical_run_is_remembered_and_judged_anew() {
+fn an_identical_run_is_cached_and_judged_anew() {
     let bench = Bench::new();
     let (_, first) = bench.run(&["--cold"], 0);
     assert_eq!(first["started_from"], "cold");
@@ -163,7 +163,7 @@ fn an_identical_run_is_remembered_and_judged_anew() {
 
     let (done, second) = bench.run(&[], 0);
     done.stdout(contains("pass, cached").and(contains("1 of 1 results")))
-        .stderr(contains("(cached, proved "));
+        .stderr(contains(" (cached 2"));
     assert_eq!(second["started_from"], "cache");
     assert_eq!(second["cached"]["started_from"], "cold");
     assert_eq!(second["cached"]["folder"], first["folder"]);
@@ -198,13 +198,16 @@ fn an_identical_run_is_remembered_and_judged_anew() {
 }
 
 #[test]
-fn fresh_runs_are_held_against_what_is_remembered() {
+fn fresh_runs_are_compared_with_the_cached_ones() {
     let bench = Bench::new();
     bench.run(&["--cold"], 0);
-    let (done, kept) = bench.run(&["--fresh"], 0);
-    done.stderr(contains("PROMISE").not());
-    assert_ne!(kept["started_from"], "cache");
-    assert!(kept["determinism"]["kept"]["at"].is_string(), "{kept:#}");
+    let (done, same) = bench.run(&["--fresh"], 0);
+    done.stderr(contains("determinism failure").not());
+    assert_ne!(same["started_from"], "cache");
+    assert!(
+        same["determinism"]["identical"]["at"].is_string(),
+        "{same:#}"
+    );
     assert_eq!(
         bench.starts(),
         2,
@@ -213,12 +216,12 @@ fn fresh_runs_are_held_against_what_is_remembered() {
 
     // A kernel that behaves otherwise under one digest: what must never happen.
     bench.write("other", &kernel(2, CLEAN, &good_end()));
-    let (done, broken) = bench.run(&["--cold"], 3);
-    done.stderr(contains("EXACT MODE'S PROMISE IS BROKEN").and(contains("record 3 is the first")))
-        .stdout(contains("promise is broken"));
-    let promise = &broken["determinism"]["broken"];
-    assert_eq!(promise["now"], broken["folder"]);
-    let then = PathBuf::from(promise["then"].as_str().unwrap());
+    let (done, report) = bench.run(&["--cold"], 3);
+    done.stderr(contains("determinism failure: ").and(contains("record 3 is the first")))
+        .stdout(contains("determinism failure: 1 of 1 repeated results"));
+    let check = &report["determinism"]["different"];
+    assert_eq!(check["now"], report["folder"]);
+    let then = PathBuf::from(check["then"].as_str().unwrap());
     let [cached, other] = &bench.cached_runs()[..] else {
         panic!("{:?}", bench.cached_runs());
     };
@@ -233,7 +236,9 @@ fn fresh_runs_are_held_against_what_is_remembered() {
     for arguments in [&[][..], &["--fresh"]] {
         bench.starts();
         let (done, report) = bench.run(arguments, 3);
-        done.stderr(contains("earlier runs gave different records"));
+        done.stderr(contains(
+            "earlier runs of the same inputs gave different records",
+        ));
         assert_ne!(report["started_from"], "cache");
         assert!(bench.starts() > 0);
     }
@@ -246,7 +251,7 @@ fn fresh_runs_are_held_against_what_is_remembered() {
 }
 
 #[test]
-fn a_console_that_differs_breaks_the_promise_too() {
+fn a_console_that_differs_is_a_determinism_failure_too() {
     let bench = Bench::new();
     bench.run(&["--cold"], 0);
     let said = "[    0.000001] Linux!\n";
@@ -256,7 +261,7 @@ fn a_console_that_differs_breaks_the_promise_too() {
 }
 
 #[test]
-fn a_share_is_proved_again() {
+fn a_share_is_run_again() {
     let bench = Bench::new();
     bench.run(&["--cold"], 0);
     bench.starts();
@@ -271,7 +276,7 @@ fn a_share_is_proved_again() {
         )
     };
     let (done, started_from) = again("NUMALAB_PROVE_AGAIN", "1");
-    done.code(0).stderr(contains("is cached and proved again"));
+    done.code(0).stderr(contains("is cached and run again"));
     assert_ne!(started_from, "cache");
     assert!(bench.starts() > 0);
     let (done, started_from) = again("NUMALAB_PROVE_AGAIN", "0");
@@ -344,7 +349,7 @@ fn a_damaged_or_foreign_one_is_not_used() {
 }
 
 #[test]
-fn what_could_be_the_hosts_doing_is_not_remembered() {
+fn what_could_be_the_hosts_doing_is_not_cached() {
     let cut = Record::End {
         complete: false,
         tainted: 0,
@@ -400,8 +405,8 @@ fn two_processes_that_want_the_same_run_it_once() {
         lives.push(report["started_from"].as_str().unwrap().to_owned());
     }
     assert_eq!(lives.len(), 3);
-    let proved = lives.iter().filter(|life| *life != "cache");
-    assert_eq!(proved.count(), 1, "{lives:?}");
+    let ran = lives.iter().filter(|life| *life != "cache");
+    assert_eq!(ran.count(), 1, "{lives:?}");
     assert_eq!(bench.cached_runs().len(), 1);
 }
 
