@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use miette::{Diagnostic, Report};
-use numalab_kernels::{Class, KernelError};
+use numalab_kernels::{ErrorKind, KernelError};
 
 use crate::guest::kvm::KvmError;
 use crate::guest::mode::ModeError;
@@ -102,7 +102,7 @@ impl Error {
             | Error::Machine(_)
             | Error::BaseAlone
             | Error::Unpatchable { .. } => true,
-            Error::Kernel(error) => error.class() == Class::Input,
+            Error::Kernel(error) => error.kind() == ErrorKind::Input,
             _ => false,
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use camino::Utf8PathBuf;
 use numalab_kernels::cache::Part;
 use numalab_kernels::spec::Origin;
-use numalab_kernels::{BuildOptions, Cache, Catalog, Class, Kernel, KernelError, KernelSpec};
+use numalab_kernels::{BuildOptions, Cache, Catalog, ErrorKind, Kernel, KernelError, KernelSpec};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -176,8 +176,8 @@ impl Workspace {
         }
         let built = tokio::task::block_in_place(|| work(&options, &flag));
         watcher.abort();
-        built.map_err(|error| match error.class() {
-            Class::Interrupted => Error::Interrupted,
+        built.map_err(|error| match error.kind() {
+            ErrorKind::Interrupted => Error::Interrupted,
             _ => Error::Kernel(error),
         })
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use numalab_kernels::{
-    BuildEvent, BuildOptions, Cache, Catalog, Class, KernelError, Progress, get_or_build,
+    BuildEvent, BuildOptions, Cache, Catalog, ErrorKind, KernelError, Progress, get_or_build,
     get_or_build_profiled,
 };
 
@@ -50,11 +50,11 @@ fn main() -> ExitCode {
                 eprintln!("  because: {error}");
                 cause = error.source();
             }
-            ExitCode::from(match error.class() {
-                Class::Build => 1,
-                Class::Input => 2,
-                Class::Environment => 3,
-                Class::Interrupted => 4,
+            ExitCode::from(match error.kind() {
+                ErrorKind::Build => 1,
+                ErrorKind::Input => 2,
+                ErrorKind::Environment => 3,
+                ErrorKind::Interrupted => 4,
             })
         }
     }

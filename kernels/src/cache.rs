@@ -9,6 +9,7 @@ mod entry;
 mod lock;
 mod prune;
 
+use crate::error_kind::ErrorKind;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -196,6 +197,14 @@ pub enum CacheError {
 }
 
 impl CacheError {
+    /// What sort of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Interrupted { .. } => ErrorKind::Interrupted,
+            _ => ErrorKind::Environment,
+        }
+    }
+
     /// Sorts a failure of the system by what the user can do about it.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();

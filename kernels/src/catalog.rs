@@ -17,7 +17,7 @@ use crate::error::KernelError;
 use crate::image;
 use crate::series;
 use crate::source::{tarball, url};
-use crate::spec::{Direction, Fragment, KernelSpec, Origin, Recipe, Source, file_name};
+use crate::spec::{Direction, Fragment, KernelSpec, Origin, Recipe, Source};
 use crate::spelling;
 pub use error::WordError;
 use setting::Setting;
@@ -102,7 +102,7 @@ impl Catalog {
             if commit::of_word(word).is_some() {
                 return Err(commit::error(word, cwd));
             }
-            if url::is_url(word) {
+            if crate::spec::is_url(word) {
                 return Err(WordError::Digestless {
                     word: word.to_owned(),
                 }
@@ -238,7 +238,7 @@ impl Catalog {
         }
         if let Some(source) = url::of_word(word) {
             let name = match &source {
-                Source::Url { url, .. } => url::file_name(url),
+                Source::Url { url, .. } => crate::spec::name_in_url(url),
                 _ => word.to_owned(),
             };
             return self.plain(source, name, word.to_owned());
@@ -257,7 +257,7 @@ impl Catalog {
                 path: path.clone(),
                 source,
             })?;
-            let (name, word) = (file_name(&path), absolute(&path));
+            let (name, word) = (crate::files::name(&path), absolute(&path));
             return self.plain(Source::Tarball(path), name, word);
         }
         if path
@@ -277,7 +277,7 @@ impl Catalog {
             Origin::Image(path.clone())
         };
         Ok(KernelSpec {
-            name: file_name(&path),
+            name: crate::files::name(&path),
             word: absolute(&path),
             origin,
             expected: BTreeMap::new(),
@@ -299,7 +299,7 @@ impl Catalog {
             path: path.to_owned(),
             source,
         })?;
-        let (name, word) = (file_name(&path), absolute(&path));
+        let (name, word) = (crate::files::name(&path), absolute(&path));
         self.plain(Source::Directory(path), name, word)
     }
 

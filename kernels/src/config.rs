@@ -4,6 +4,7 @@
 //! a fragment names is therefore looked up in the final configuration.
 
 pub(crate) mod kconfig;
+pub(crate) mod option;
 mod requested;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +12,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::cache::CacheError;
-use crate::catalog::definition::is_option;
-use crate::error::Class;
+use crate::config::option::is_option;
+use crate::error_kind::ErrorKind;
 use requested::Absence;
 pub use requested::Requested;
 
@@ -103,10 +104,10 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// Whose fault it is.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Cache(error) => error.class(),
-            _ => Class::Input,
+            Self::Cache(error) => error.kind(),
+            _ => ErrorKind::Input,
         }
     }
 }

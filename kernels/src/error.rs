@@ -5,26 +5,13 @@ use crate::cache::CacheError;
 use crate::catalog::WordError;
 use crate::catalog::definition::DefinitionError;
 use crate::config::ConfigError;
+use crate::error_kind::ErrorKind;
 use crate::image::ImageError;
 use crate::patch::PatchError;
 use crate::series::SeriesError;
 use crate::source::SourceError;
-use crate::tools::process::JobError;
-use crate::tools::toolchain::ToolError;
 
-/// Whose fault it is that there is no kernel. A comparison needs to know: a patched
-/// kernel that does not compile is `broken`, a full disk says nothing of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// What was asked for is wrong: a name, a definition, a patch, an option.
-    Input,
-    /// The kernel does not compile.
-    Build,
-    /// This machine did not allow an answer: a full disk, no network, a missing tool.
-    Environment,
-    /// The caller wished to stop.
-    Interrupted,
-}
+use crate::tools::toolchain::ToolError;
 
 /// Why there is no kernel.
 #[derive(Debug, thiserror::Error)]
@@ -64,40 +51,17 @@ pub enum KernelError {
 
 impl KernelError {
     /// Whose fault it is.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Definition(_) | Self::Word(_) => Class::Input,
-            Self::Image(error) => error.class(),
-            Self::Source(error) => error.class(),
-            Self::Series(error) => error.class(),
-            Self::Patch(error) => error.class(),
-            Self::Config(error) => error.class(),
-            Self::Build(error) => error.class(),
-            Self::Tool(_) => Class::Environment,
-            Self::Cache(error) => error.class(),
-        }
-    }
-}
-
-impl CacheError {
-    /// Whose fault it is.
-    pub fn class(&self) -> Class {
-        match self {
-            Self::Interrupted { .. } => Class::Interrupted,
-            _ => Class::Environment,
-        }
-    }
-}
-
-impl JobError {
-    /// Whose fault it is.
-    pub(crate) fn class(&self) -> Class {
-        match self {
-            Self::Interrupted { .. } => Class::Interrupted,
-            Self::Cache(error) => error.class(),
-            Self::Start { .. } | Self::Wait { .. } | Self::Deadline { .. } | Self::Late { .. } => {
-                Class::Environment
-            }
+            Self::Definition(_) | Self::Word(_) => ErrorKind::Input,
+            Self::Image(error) => error.kind(),
+            Self::Source(error) => error.kind(),
+            Self::Series(error) => error.kind(),
+            Self::Patch(error) => error.kind(),
+            Self::Config(error) => error.kind(),
+            Self::Build(error) => error.kind(),
+            Self::Tool(_) => ErrorKind::Environment,
+            Self::Cache(error) => error.kind(),
         }
     }
 }

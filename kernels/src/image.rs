@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Class;
+use crate::error_kind::ErrorKind;
 
 /// What kind of image a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,8 +71,8 @@ pub enum ImageError {
 }
 
 impl ImageError {
-    pub(crate) fn class(&self) -> Class {
-        Class::Input
+    pub(crate) fn kind(&self) -> ErrorKind {
+        ErrorKind::Input
     }
 }
 
@@ -156,12 +156,12 @@ fn identify(head: &[u8], file: &mut File) -> Result<ImageKind, String> {
 /// Whether an ELF file is a kernel with a PVH entry.
 fn elf(head: &[u8], file: &mut File) -> Result<(), String> {
     let short = || "its ELF header is cut off".to_owned();
-    let (class, order) = (
+    let (kind, order) = (
         head.get(4).ok_or_else(short)?,
         head.get(5).ok_or_else(short)?,
     );
     let machine = u16_at(head, 18).ok_or_else(short)?;
-    if (*class, *order, machine) != (2, 1, 62) {
+    if (*kind, *order, machine) != (2, 1, 62) {
         return Err("it is an ELF file, but not for x86-64".to_owned());
     }
     match u16_at(head, 16).ok_or_else(short)? {

@@ -32,8 +32,11 @@ pub mod source;
 pub mod spec;
 pub mod store;
 pub mod tools;
+pub mod version;
 
 mod error;
+mod error_kind;
+mod files;
 #[cfg(test)]
 mod properties;
 mod spelling;
@@ -42,7 +45,8 @@ pub use build::{BuildError, BuildOptions, get_or_build, get_or_build_profiled};
 pub use cache::Cache;
 pub use catalog::Catalog;
 pub use digest::Digest;
-pub use error::{Class, KernelError};
+pub use error::KernelError;
+pub use error_kind::ErrorKind;
 pub use progress::{BuildEvent, BuildStage, Progress};
 pub use series::{Series, SeriesError};
 pub use spec::KernelSpec;

@@ -18,7 +18,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::cache::CacheError;
-use crate::error::Class;
+use crate::error_kind::ErrorKind;
 use crate::tools::process::JobError;
 
 pub(crate) use apply::work_out;
@@ -193,11 +193,11 @@ impl PatchError {
     }
 
     /// Whose fault it is.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Cache(error) => error.class(),
-            Self::Job(error) => error.class(),
-            _ => Class::Input,
+            Self::Cache(error) => error.kind(),
+            Self::Job(error) => error.kind(),
+            _ => ErrorKind::Input,
         }
     }
 

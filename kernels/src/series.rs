@@ -22,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::cache::{Cache, CacheError};
-use crate::error::Class;
+use crate::error_kind::ErrorKind;
 use crate::patch::PatchError;
 use crate::source::repository::RepositoryError;
 use crate::spec::{Direction, Patch};
@@ -121,14 +121,14 @@ pub enum SeriesError {
 
 impl SeriesError {
     /// Whose fault it is.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Patch(error) => error.class(),
-            Self::Repository(error) => error.class(),
-            Self::Tool(_) => Class::Environment,
-            Self::Cache(error) => error.class(),
-            Self::Job(error) => error.class(),
-            _ => Class::Input,
+            Self::Patch(error) => error.kind(),
+            Self::Repository(error) => error.kind(),
+            Self::Tool(_) => ErrorKind::Environment,
+            Self::Cache(error) => error.kind(),
+            Self::Job(error) => error.kind(),
+            _ => ErrorKind::Input,
         }
     }
 }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::{Cache, CacheError, EntryLock, Part, Wait};
 use crate::digest::Digest;
-use crate::error::Class;
+use crate::error_kind::ErrorKind;
 use crate::progress::{BuildEvent, Progress};
 use crate::source::tree::SourceTree;
 use crate::spec::Source;
@@ -212,12 +212,12 @@ pub enum SourceError {
 
 impl SourceError {
     /// Whose fault it is.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Cache(error) => error.class(),
-            Self::Job(error) => error.class(),
-            Self::Interrupted { .. } => Class::Interrupted,
-            Self::Repository(error) => error.class(),
+            Self::Cache(error) => error.kind(),
+            Self::Job(error) => error.kind(),
+            Self::Interrupted { .. } => ErrorKind::Interrupted,
+            Self::Repository(error) => error.kind(),
             Self::Built { .. }
             | Self::Read { .. }
             | Self::Name { .. }
@@ -225,14 +225,14 @@ impl SourceError {
             | Self::Outside { .. }
             | Self::Mismatch { .. }
             | Self::Archive { .. }
-            | Self::Changed { .. } => Class::Input,
+            | Self::Changed { .. } => ErrorKind::Input,
             Self::Fetch { .. }
             | Self::NoPackage { .. }
             | Self::NoApt { .. }
             | Self::Download { .. }
             | Self::Checksum { .. }
             | Self::Unpack { .. }
-            | Self::Tool(_) => Class::Environment,
+            | Self::Tool(_) => ErrorKind::Environment,
         }
     }
 }
@@ -311,7 +311,7 @@ impl Fetcher<'_> {
     fn lock_tree(&self, name: &str) -> Result<EntryLock, SourceError> {
         let lock = self.lock(Part::Trees, name)?;
         let scratch = SourceTree::of(lock.entry()).scratch();
-        empty(&scratch).map_err(|error| CacheError::io("empty", scratch, error))?;
+        crate::files::empty(&scratch).map_err(|error| CacheError::io("empty", scratch, error))?;
         Ok(lock)
     }
 
@@ -329,15 +329,6 @@ impl Fetcher<'_> {
             },
         )
     }
-}
-
-/// Makes a folder, or removes all that is in it.
-pub(crate) fn empty(folder: &Path) -> std::io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    fs::create_dir_all(folder)
 }
 
 /// A name as a part of a folder's name that `make` and shells take as it is.
@@ -364,28 +355,6 @@ fn write_identity(path: &Path, identity: &Identity) -> Result<(), CacheError> {
         why: error.to_string(),
     })?;
     fs::write(path, text).map_err(|error| CacheError::io("write", path, error))
-}
-
-/// The version that a kernel's top Makefile states, for instance `6.12.117-rc1`.
-pub(crate) fn kernel_version(source: &Path) -> Option<String> {
-    version_in(&fs::read_to_string(source.join("Makefile")).ok()?)
-}
-
-/// The version that the text of a kernel's top Makefile states.
-pub fn version_in(text: &str) -> Option<String> {
-    let field = |name: &str| {
-        text.lines().take(20).find_map(|line| {
-            let (key, value) = line.split_once('=')?;
-            (key.trim() == name).then(|| value.trim().to_owned())
-        })
-    };
-    Some(format!(
-        "{}.{}.{}{}",
-        field("VERSION")?,
-        field("PATCHLEVEL")?,
-        field("SUBLEVEL")?,
-        field("EXTRAVERSION").unwrap_or_default()
-    ))
 }
 
 /// A tool's PATH, for jobs that are no toolbox's.

@@ -1,14 +1,15 @@
 //! A kernel that is wanted: everything that decides what it will be, read from its
 //! files once. From here on no definition and no patch file is looked at again.
 
-mod keys;
+mod source;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-pub(crate) use keys::SourceKeys;
 use serde::{Deserialize, Serialize};
+pub use source::{Package, Source};
+pub(crate) use source::{SourceKeys, is_url, name_in_url};
 
 use crate::digest::Digest;
 
@@ -58,76 +59,6 @@ pub struct Recipe {
     pub own: Vec<Fragment>,
 }
 
-/// Where a kernel's source comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "SourceKeys", into = "SourceKeys")]
-#[non_exhaustive]
-pub enum Source {
-    /// A Debian source package.
-    Debian(Package),
-    /// A folder with a kernel's source. It is copied, never written to.
-    Directory(PathBuf),
-    /// A commit of a git repository, which is never written to.
-    Git {
-        /// The repository, or a work tree of it.
-        repository: PathBuf,
-        /// What names the commit; its whole id, once it was looked up.
-        revision: String,
-    },
-    /// A tarball of a kernel's source on this machine: `.tar`, or compressed by gzip, xz
-    /// or zstd.
-    Tarball(PathBuf),
-    /// A tarball that is fetched, and used only if it is the one that is meant.
-    Url {
-        /// From where: `http://` or `https://`.
-        url: String,
-        /// The digest of its bytes.
-        sha256: Digest,
-    },
-}
-
-/// A Debian package.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
-    /// Its name, for instance `linux-source-6.12`.
-    pub name: String,
-    /// The suite that it is taken from, for instance `trixie-backports`, on the mirror
-    /// that the system takes Debian from. `None`: the system's own package sources.
-    pub suite: Option<String>,
-}
-
-impl fmt::Display for Package {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.suite {
-            Some(suite) => write!(f, "{} of {suite}", self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
-
-impl Source {
-    /// The release of its kernel, as far as it is known before it is fetched.
-    fn release(&self) -> Option<String> {
-        // kernel.org's names: linux-6.12.109.tar.xz
-        let of_tarball = |name: &str| {
-            let release = name.strip_prefix("linux-")?.split(".tar").next()?;
-            release
-                .starts_with(|first: char| first.is_ascii_digit())
-                .then(|| release.to_owned())
-        };
-        match self {
-            Self::Debian(package) => {
-                let release = package.name.strip_prefix("linux-source-")?;
-                Some(release.to_owned())
-            }
-            Self::Directory(path) => crate::source::kernel_version(path),
-            Self::Tarball(path) => of_tarball(&file_name(path)),
-            Self::Url { url, .. } => of_tarball(&crate::source::url::file_name(url)),
-            Self::Git { .. } => None,
-        }
-    }
-}
-
 /// A patch, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
@@ -163,7 +94,7 @@ impl Patch {
 
     /// Its file's name, with the mail's number in it: `series.mbox#3`.
     pub fn name(&self) -> String {
-        let name = file_name(&self.path);
+        let name = crate::files::name(&self.path);
         match self.mail {
             Some(mail) => format!("{name}#{mail}"),
             None => name,
@@ -285,7 +216,7 @@ impl KernelSpec {
             Origin::Image(path) => crate::image::inspect(path).ok()?.release,
             // Debian's names: linux-image-6.12.95+deb12-cloud-amd64_6.12.95-1_amd64.deb
             Origin::Package(path) => {
-                let name = file_name(path);
+                let name = crate::files::name(path);
                 let release = name.strip_prefix("linux-image-")?.split('_').next()?;
                 let release = release.strip_prefix("unsigned-").unwrap_or(release);
                 Some(release.to_owned())
@@ -300,11 +231,4 @@ impl KernelSpec {
             .get(scenario)
             .map_or(ExpectedVerdict::Pass, |expected| expected.verdict)
     }
-}
-
-pub(crate) fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or(path.as_os_str())
-        .to_string_lossy()
-        .into_owned()
 }

@@ -1,6 +1,6 @@
 //! `numalab kernel build`.
 
-use numalab_kernels::{Class, KernelSpec};
+use numalab_kernels::{ErrorKind, KernelSpec};
 use tokio_util::sync::CancellationToken;
 
 use super::args::KernelCommand;
@@ -37,7 +37,7 @@ pub(super) async fn kernel(
     for wanted in &wanted {
         let kernel = match workspace.kernel(wanted, limits, ui, cancel) {
             // The tests themselves tell what it means that a kernel does not compile.
-            Err(Error::Kernel(error)) if *matrix && error.class() == Class::Build => {
+            Err(Error::Kernel(error)) if *matrix && error.kind() == ErrorKind::Build => {
                 ui.warn(&sentence(&error));
                 continue;
             }

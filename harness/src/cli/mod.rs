@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use miette::Report;
-use numalab_kernels::{Class, KernelError};
+use numalab_kernels::{ErrorKind, KernelError};
 
 pub use args::Args;
 
@@ -58,12 +58,12 @@ impl Failure {
     }
 
     fn kernel(error: KernelError) -> Failure {
-        let class = error.class();
+        let kind = error.kind();
         let report = crate::error::report(error);
-        match class {
-            Class::Input => Failure::Input(report),
-            Class::Build | Class::Environment => Failure::Environment(report),
-            Class::Interrupted => Failure::Interrupted,
+        match kind {
+            ErrorKind::Input => Failure::Input(report),
+            ErrorKind::Build | ErrorKind::Environment => Failure::Environment(report),
+            ErrorKind::Interrupted => Failure::Interrupted,
         }
     }
 }
@@ -80,7 +80,7 @@ impl From<Error> for Failure {
 }
 
 impl From<Report> for Failure {
-    // What is reported without a class was found in what the user wrote.
+    // What is reported without a kind was found in what the user wrote.
     fn from(report: Report) -> Failure {
         Failure::Input(report)
     }

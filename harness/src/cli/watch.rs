@@ -129,7 +129,7 @@ impl Session<'_> {
         };
         let kernel = match self.workspace.kernel(self.wanted, limits, self.ui, cancel) {
             Ok(kernel) => kernel,
-            Err(Error::Kernel(error)) if error.class() == numalab_kernels::Class::Build => {
+            Err(Error::Kernel(error)) if error.kind() == numalab_kernels::ErrorKind::Build => {
                 print(&format!("does not build: {}\n", sentence(&error)))?;
                 return Ok(());
             }

@@ -160,7 +160,7 @@ pub fn check(request: &BisectRequest<'_>) -> Result<(), BisectError> {
     let makefile = repository.file(&good.id, "Makefile").ok().flatten();
     if let Some(version) = makefile
         .as_deref()
-        .and_then(numalab_kernels::source::version_in)
+        .and_then(numalab_kernels::version::of_makefile)
     {
         let mut numbers = version
             .split('.')

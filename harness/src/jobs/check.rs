@@ -19,7 +19,7 @@ mod unchanged;
 
 use camino::Utf8PathBuf;
 use numalab_kernels::spec::{Direction, Origin};
-use numalab_kernels::{Class, KernelSpec, Series};
+use numalab_kernels::{ErrorKind, KernelSpec, Series};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -87,7 +87,9 @@ impl Workshop<'_> {
                 }
                 Ok(Ok(kernel))
             }
-            Err(Error::Kernel(error)) if error.class() == Class::Build => Ok(Err(sentence(&error))),
+            Err(Error::Kernel(error)) if error.kind() == ErrorKind::Build => {
+                Ok(Err(sentence(&error)))
+            }
             Err(error) => Err(error),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use numalab_kernels::{Class, KernelSpec};
+use numalab_kernels::{ErrorKind, KernelSpec};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -62,7 +62,7 @@ impl Sides {
         let base = workspace.kernel(base, limits, ui, cancel)?;
         let patched = match workspace.kernel(patched, limits, ui, cancel) {
             Ok(kernel) => Ok(kernel),
-            Err(Error::Kernel(error)) if error.class() == Class::Build => {
+            Err(Error::Kernel(error)) if error.kind() == ErrorKind::Build => {
                 Err(text::sentence(&error))
             }
             Err(error) => return Err(error),

@@ -29,8 +29,8 @@ use crate::error::KernelError;
 use crate::image;
 use crate::profile::{self, ProfileRequest, Profiled};
 use crate::progress::{BuildEvent, BuildStage, Progress};
-use crate::source::{Fetcher, Opened, kernel_version};
-use crate::spec::{KernelSpec, Origin, Recipe, file_name};
+use crate::source::{Fetcher, Opened};
+use crate::spec::{KernelSpec, Origin, Recipe};
 use crate::store::{self, Kernel, Manifest, PatchRecord, Provenance, SCHEMA, StoreLookup};
 use crate::tools::process::Job;
 use crate::tools::toolchain::{Toolbox, Toolchain};
@@ -186,7 +186,7 @@ impl<'a> Work<'a> {
             history,
         } = opened;
         // Before anything long begins.
-        if let Some(version) = kernel_version(&tree.src())
+        if let Some(version) = crate::version::of_source(&tree.src())
             && let Some(major) = version
                 .split('.')
                 .next()
@@ -408,7 +408,7 @@ impl<'a> Work<'a> {
 }
 
 fn plain(name: &str) -> String {
-    file_name(Path::new(name))
+    crate::files::name(Path::new(name))
         .chars()
         .map(|letter| {
             if letter.is_ascii_alphanumeric() || "._-".contains(letter) {

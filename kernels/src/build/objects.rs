@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheError;
 use crate::digest::Digest;
-use crate::source::empty;
+use crate::files::empty;
 
 /// The object trees of one source tree.
 pub(crate) struct Objects {

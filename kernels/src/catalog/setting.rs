@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::WordError;
-use crate::catalog::definition::is_option;
-use crate::spec::{Fragment, file_name};
+use crate::config::option::is_option;
+use crate::spec::Fragment;
 
 /// What stands before a fragment's file.
 const FRAGMENT: &str = "fragment:";
@@ -137,7 +137,7 @@ fn file(name: &str, piece: &str, word: &str, cwd: &Path) -> Result<(PathBuf, Str
 }
 
 fn stem(path: &Path) -> String {
-    let name = file_name(path);
+    let name = crate::files::name(path);
     match name.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
         _ => name.trim_start_matches('.').to_owned(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{Config, ConfigError};
-use crate::catalog::definition::{is_option, is_value};
+use crate::config::option::{is_option, is_value};
 use crate::spec::{Fragment, Recipe};
 
 /// Begins a comment of a fragment: the option in the next line need not exist in every

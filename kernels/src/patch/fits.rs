@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::{PatchError, work_out};
 use crate::cache::{Cache, Part};
-use crate::source;
 use crate::source::tree::SourceTree;
-use crate::spec::{Patch, file_name};
+use crate::spec::Patch;
 
 /// For how long sources are tried; each takes some 50 ms for a patch.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -43,13 +42,13 @@ pub(crate) fn fits(
             continue;
         }
         // What is no whole source has no version.
-        let Some(version) = source::kernel_version(&tree.src()) else {
+        let Some(version) = crate::version::of_source(&tree.src()) else {
             continue;
         };
         let scratch = cache.temporary(Part::Tools)?;
         tried = true;
         if work_out(&tree, patches, scratch.path(), tools, cancel).is_ok() {
-            names.push(format!("Linux {version} ({})", file_name(&folder)));
+            names.push(format!("Linux {version} ({})", crate::files::name(&folder)));
         }
     }
     Ok(tried.then_some(names))

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::Profiled;
 use crate::cache::CacheError;
-use crate::error::Class;
+use crate::error_kind::ErrorKind;
 use crate::tools::process::{self, Job, JobError};
 
 /// How long gcov may take for one object; it takes less than a second.
@@ -49,11 +49,11 @@ pub enum GcovError {
 
 impl GcovError {
     /// Whose fault it is.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Job { source, .. } => source.class(),
-            Self::Refused { .. } => Class::Environment,
-            Self::Cache(error) => error.class(),
+            Self::Job { source, .. } => source.kind(),
+            Self::Refused { .. } => ErrorKind::Environment,
+            Self::Cache(error) => error.kind(),
         }
     }
 }

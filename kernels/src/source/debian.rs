@@ -209,7 +209,8 @@ impl Fetcher<'_> {
         let size = fs::metadata(archive).map_or(0, |data| data.len());
         self.cache.need(size * GROWTH, "unpacking the source")?;
         // All that is there was left by an unpacking that did not end.
-        super::empty(&tree.src()).map_err(|error| CacheError::io("empty", tree.src(), error))?;
+        crate::files::empty(&tree.src())
+            .map_err(|error| CacheError::io("empty", tree.src(), error))?;
         let log = self
             .cache
             .entry(Part::Logs, &format!("unpack-{}.log", lock_name(lock)));
@@ -286,7 +287,7 @@ impl Fetcher<'_> {
                 log,
             });
         }
-        super::empty(&tree.scratch())
+        crate::files::empty(&tree.scratch())
             .map_err(|error| CacheError::io("empty", tree.scratch(), error))?;
         write_identity(&lock.entry().join(IDENTITY), identity)?;
         // A list of some 90000 names.
@@ -306,7 +307,7 @@ fn entry_name(package: &Package, identity: &Identity) -> String {
 }
 
 fn lock_name(lock: &EntryLock) -> String {
-    crate::spec::file_name(lock.entry())
+    crate::files::name(lock.entry())
 }
 
 fn package_in(folder: &Path) -> Option<PathBuf> {
@@ -323,7 +324,7 @@ fn source_in(folder: &Path) -> Option<PathBuf> {
         .flatten()
         .map(|item| item.path())
         .find(|path| {
-            let name = crate::spec::file_name(path);
+            let name = crate::files::name(path);
             name.starts_with("linux-source-") && name.contains(".tar")
         })
 }

@@ -15,12 +15,12 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::{Fetcher, Identity, Opened, SourceError, kernel_version, path_of, plain};
+use super::{Fetcher, Identity, Opened, SourceError, path_of, plain};
 use crate::cache::CacheError;
 use crate::digest::{Digest, Digester};
 use crate::progress::{BuildEvent, BuildStage};
 use crate::source::tree::{self, File, SourceTree};
-use crate::spec::{Source, file_name};
+use crate::spec::Source;
 use crate::tools::process;
 
 /// A file changed this shortly before it was looked at may change again without its
@@ -53,7 +53,11 @@ impl Fetcher<'_> {
         };
         let path = path.canonicalize().map_err(fault)?;
         let place = Digest::of(path.as_os_str().as_bytes());
-        let name = format!("dir-{}-{}", plain(&file_name(&path)), place.short());
+        let name = format!(
+            "dir-{}-{}",
+            plain(&crate::files::name(&path)),
+            place.short()
+        );
         let lock = self.lock_tree(&name)?;
         let tree = SourceTree::of(lock.entry());
         let kept = lock.entry().join("index");
@@ -186,7 +190,8 @@ impl Fetcher<'_> {
     }
 
     fn version(&self, path: &Path, own: bool) -> String {
-        let version = kernel_version(path).unwrap_or_else(|| "unknown version".to_owned());
+        let version =
+            crate::version::of_source(path).unwrap_or_else(|| "unknown version".to_owned());
         let commit = own.then(|| self.git(path, &["rev-parse", "--short=12", "HEAD"]));
         match commit.flatten() {
             Some(commit) => format!("{version}, commit {}", commit.trim()),

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::remove_strangers;
 use super::repository::{Repository, abbreviated};
-use super::{Fetcher, Identity, Opened, SourceError, plain, version_in};
+use super::{Fetcher, Identity, Opened, SourceError, plain};
 use crate::cache::CacheError;
 use crate::digest::Digest;
 use crate::progress::{BuildEvent, BuildStage};
@@ -56,7 +56,8 @@ impl Fetcher<'_> {
             }
         }
         let makefile = repository.file(&commit.id, "Makefile")?.unwrap_or_default();
-        let version = version_in(&makefile).unwrap_or_else(|| "unknown version".to_owned());
+        let version =
+            crate::version::of_makefile(&makefile).unwrap_or_else(|| "unknown version".to_owned());
         Ok(Identity {
             source: Source::Git {
                 repository: repository.path().to_owned(),

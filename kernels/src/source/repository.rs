@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::error::Class;
+use crate::error_kind::ErrorKind;
 use crate::spelling;
 use crate::tools::process::{self, JobError, Said};
 
@@ -123,11 +122,11 @@ pub enum RepositoryError {
 
 impl RepositoryError {
     /// Whose fault it is.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::None { .. } | Self::Revision { .. } | Self::Absent { .. } => Class::Input,
-            Self::Git { .. } => Class::Environment,
-            Self::Job(error) => error.class(),
+            Self::None { .. } | Self::Revision { .. } | Self::Absent { .. } => ErrorKind::Input,
+            Self::Git { .. } => ErrorKind::Environment,
+            Self::Job(error) => error.kind(),
         }
     }
 }
@@ -197,7 +196,7 @@ impl Repository {
             Some(name) if name == ".git" => self.common.parent().unwrap_or(&self.common),
             _ => &self.common,
         };
-        let name = crate::spec::file_name(own);
+        let name = crate::files::name(own);
         name.strip_suffix(".git").unwrap_or(&name).to_owned()
     }
 
@@ -373,7 +372,7 @@ impl Repository {
         deadline: Duration,
         cancel: &AtomicBool,
     ) -> Result<Said, JobError> {
-        let mut command = quiet(&self.tools);
+        let mut command = crate::tools::git::quiet(&self.tools);
         command.arg("-C").arg(&self.given).args(words);
         let what = format!("asking git about {:?}", self.given);
         let input = input.map(|bytes| filled(bytes, &what)).transpose()?;
@@ -391,31 +390,6 @@ impl Repository {
 
 /// Never set: what is asked here takes moments, and has a deadline.
 static NEVER: AtomicBool = AtomicBool::new(false);
-
-/// git, as nobody's configuration changes it: no user's or system's settings, no hooks,
-/// no monitors, no pager, no locks for its own convenience, and nothing fetched.
-pub(crate) fn quiet(tools: &OsStr) -> Command {
-    let mut command = process::command("git", tools);
-    command
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_ATTR_NOSYSTEM", "1")
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        // What was replaced is another commit's content.
-        .env("GIT_NO_REPLACE_OBJECTS", "1")
-        // A partial clone would fetch what it lacks. git knows the first from 2.45 on;
-        // before, no transport is allowed to it.
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .env("GIT_ALLOW_PROTOCOL", "none")
-        .arg("--no-pager")
-        .args(["-c", "safe.directory=*"])
-        .args(["-c", "core.fsmonitor=false"])
-        .args(["-c", "core.hooksPath=/dev/null"])
-        .args(["-c", "core.warnAmbiguousRefs=true"])
-        .args(["-c", "i18n.logOutputEncoding=UTF-8"]);
-    command
-}
 
 /// A file without a name that holds `bytes`, to be read from its start.
 pub(crate) fn filled(bytes: &[u8], what: &str) -> Result<File, JobError> {

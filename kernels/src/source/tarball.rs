@@ -11,14 +11,12 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::archive::{self, ArchiveError, Links};
-use super::{
-    Fetcher, Identity, Opened, SourceError, empty, kernel_version, read_identity, write_identity,
-};
+use super::{Fetcher, Identity, Opened, SourceError, read_identity, write_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
 use crate::progress::{BuildEvent, BuildStage};
 use crate::source::tree::SourceTree;
-use crate::spec::{Source, file_name};
+use crate::spec::Source;
 use crate::tools::process::{Filter, JobError};
 use crate::tools::toolchain;
 
@@ -40,7 +38,7 @@ enum Compression {
 
 /// Whether a file's name is a tarball's.
 pub(crate) fn is_name(path: &Path) -> bool {
-    let name = file_name(path).to_ascii_lowercase();
+    let name = crate::files::name(path).to_ascii_lowercase();
     [".tar", ".tgz", ".txz", ".tzst"]
         .iter()
         .any(|end| name.ends_with(end))
@@ -56,7 +54,7 @@ impl Fetcher<'_> {
         let digest = digest(&mut file, path)?;
         Ok(Identity {
             source: Source::Tarball(path.to_owned()),
-            version: file_name(path),
+            version: crate::files::name(path),
             digest,
             headers: None,
         })
@@ -116,7 +114,7 @@ impl Fetcher<'_> {
     ) -> Result<String, SourceError> {
         self.progress.event(BuildEvent::BuildStage {
             stage: BuildStage::Unpack,
-            detail: &file_name(path),
+            detail: &crate::files::name(path),
         });
         let mut file = open(path)?;
         let compression = compression(&mut file, path)?;
@@ -129,11 +127,11 @@ impl Fetcher<'_> {
             .need(size.saturating_mul(growth), "unpacking the source")?;
         let into = tree.scratch().join(UNPACKED);
         for folder in [&tree.src(), &into] {
-            empty(folder).map_err(|error| CacheError::io("empty", folder, error))?;
+            crate::files::empty(folder).map_err(|error| CacheError::io("empty", folder, error))?;
         }
         let log = self.cache.entry(
             Part::Logs,
-            &format!("unpack-{}.log", file_name(lock.entry())),
+            &format!("unpack-{}.log", crate::files::name(lock.entry())),
         );
         let _ = fs::remove_file(&log);
         let links = self.unpack_into(&mut file, path, compression, &into, lock, &log)?;
@@ -162,13 +160,14 @@ impl Fetcher<'_> {
                 });
             }
         }
-        let version = kernel_version(&root)
+        let version = crate::version::of_source(&root)
             .ok_or_else(|| refused("its Makefile names no kernel version".to_owned()))?;
         let src = tree.src();
         fs::remove_dir(&src)
             .and_then(|()| fs::rename(&root, &src))
             .map_err(|error| CacheError::io("write", src, error))?;
-        empty(&tree.scratch()).map_err(|error| CacheError::io("empty", tree.scratch(), error))?;
+        crate::files::empty(&tree.scratch())
+            .map_err(|error| CacheError::io("empty", tree.scratch(), error))?;
         let _ = fs::remove_file(&log);
         Ok(version)
     }

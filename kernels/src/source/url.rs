@@ -10,7 +10,7 @@ use super::{Fetcher, Identity, Opened, SourceError};
 use crate::cache::{CacheError, Part};
 use crate::digest::Digest;
 use crate::progress::{BuildEvent, BuildStage};
-use crate::spec::Source;
+use crate::spec::{Source, is_url, name_in_url};
 
 /// The mark between an address and the digest of what is there, on a command line.
 const MARK: &str = "#sha256=";
@@ -29,21 +29,6 @@ pub(crate) fn of_word(word: &str) -> Option<Source> {
     })
 }
 
-/// Whether a text is meant to be an address.
-pub(crate) fn is_url(text: &str) -> bool {
-    ["http://", "https://"].iter().any(|scheme| {
-        text.strip_prefix(scheme)
-            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-    })
-}
-
-/// The last part of an address' path, without what a server is asked.
-pub(crate) fn file_name(url: &str) -> String {
-    let path = url.split(['?', '#']).next().unwrap_or(url);
-    let name = path.trim_end_matches('/').rsplit('/').next();
-    name.unwrap_or(path).to_owned()
-}
-
 impl Fetcher<'_> {
     /// What an address stands for: known without asking anybody.
     pub(super) fn url(&self, url: &str, sha256: Digest) -> Identity {
@@ -52,7 +37,7 @@ impl Fetcher<'_> {
                 url: url.to_owned(),
                 sha256,
             },
-            version: file_name(url),
+            version: name_in_url(url),
             digest: sha256,
             headers: None,
         }
@@ -76,7 +61,7 @@ impl Fetcher<'_> {
 
     /// The file with exactly these bytes, in the cache; fetched if it is not there.
     fn fetch_url(&self, url: &str, sha256: Digest) -> Result<PathBuf, SourceError> {
-        let name = file_name(url);
+        let name = name_in_url(url);
         let entry = self.fetched(sha256);
         let kept = entry.join("archive");
         let partial = format!("download-{}", sha256.short());
@@ -149,7 +134,7 @@ impl Fetcher<'_> {
         let new = self.cache.temporary(Part::Sources)?;
         let place = new.path().join("archive");
         fs::rename(&partial, &place).map_err(|error| CacheError::io("write", place, error))?;
-        new.publish(self.cache, &crate::spec::file_name(&entry))?;
+        new.publish(self.cache, &crate::files::name(&entry))?;
         self.cache.remove(lock.entry())?;
         Ok(kept)
     }
@@ -196,7 +181,7 @@ mod tests {
             assert_eq!(of_word(&wrong), None, "{wrong}");
         }
         assert_eq!(
-            file_name("https://x.org/a/linux-6.12.tar.xz?x=/1"),
+            name_in_url("https://x.org/a/linux-6.12.tar.xz?x=/1"),
             "linux-6.12.tar.xz"
         );
     }

@@ -23,6 +23,7 @@ pub(crate) use filter::Filter;
 use rustix::process::{Pid, Signal};
 
 use crate::cache::{CacheError, EntryLock};
+use crate::error_kind::ErrorKind;
 
 /// How often a running tool is looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -97,6 +98,19 @@ pub enum JobError {
         /// What it did.
         what: String,
     },
+}
+
+impl JobError {
+    /// What sort of failure it is.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Interrupted { .. } => ErrorKind::Interrupted,
+            Self::Cache(error) => error.kind(),
+            Self::Start { .. } | Self::Wait { .. } | Self::Deadline { .. } | Self::Late { .. } => {
+                ErrorKind::Environment
+            }
+        }
+    }
 }
 
 /// What is told while a tool runs.

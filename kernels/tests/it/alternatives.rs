@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use numalab_kernels::cache::Part;
-use numalab_kernels::{Class, Digest};
+use numalab_kernels::{Digest, ErrorKind};
 
 use crate::bench::{Bench, Listener};
 use crate::server::{Act, Server};
@@ -66,7 +66,7 @@ fn an_alternative_that_is_something_else_is_not_used() {
     define(&bench, &server, Digest::of(b"what was meant"));
     bench.options.path = Some(without_apt(&bench));
     let error = bench.get_or_build(&bench.wanted("packed")).unwrap_err();
-    assert_eq!(error.class(), Class::Input, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Input, "{error}");
     assert!(error.to_string().contains("is not used"), "{error}");
     let cache = bench.cache();
     assert_eq!(fs::read_dir(cache.part(Part::Kernels)).unwrap().count(), 0);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use numalab_kernels::cache::Part;
 use numalab_kernels::spec::Direction;
-use numalab_kernels::{BuildError, Class, KernelError, get_or_build};
+use numalab_kernels::{BuildError, ErrorKind, KernelError, get_or_build};
 
 use crate::bench::{Bench, Listener, change, compiled, diff};
 
@@ -161,7 +161,7 @@ fn a_compilers_errors_are_told_with_the_logs_place() {
     let broken = diff("second.c", "\treturn value + 1;", "\treturn valeu;");
     let wanted = bench.patched(&broken, Direction::Apply);
     let error = bench.get_or_build(&wanted).unwrap_err();
-    assert_eq!(error.class(), Class::Build);
+    assert_eq!(error.kind(), ErrorKind::Build);
     let KernelError::Build(BuildError::Compile { lines, log, .. }) = &error else {
         panic!("{error:?}");
     };
@@ -212,7 +212,7 @@ fn missing_tools_are_told_with_their_packages() {
     }
     bench.options.path = Some(tools.into_os_string());
     let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
-    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(error.kind(), ErrorKind::Environment);
     assert_eq!(
         error.to_string(),
         "building a kernel needs what this machine does not have: make, strip\n  \
@@ -224,7 +224,7 @@ fn missing_tools_are_told_with_their_packages() {
     let error = bench
         .get_or_build(&bench.patched(&change(), Direction::Apply))
         .unwrap_err();
-    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(error.kind(), ErrorKind::Environment);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_deadline_ends_the_build() {
     let start = Instant::now();
     let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
-    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(error.kind(), ErrorKind::Environment);
     assert!(error.to_string().contains("deadline"), "{error}");
     assert_eq!(
         crate::bench::processes_in(bench.path()),
@@ -312,28 +312,28 @@ fn an_interrupted_caller_gets_its_own_class() {
         &cancel,
     )
     .unwrap_err();
-    assert_eq!(error.class(), Class::Interrupted);
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
 }
 
 #[test]
 fn what_a_compiler_or_this_machine_cannot_do_is_not_the_sources_fault() {
-    for (said, class, told) in [
+    for (said, kind, told) in [
         (
             "cannot use keyword 'false' as enumeration constant",
-            Class::Environment,
+            ErrorKind::Environment,
             "is too new for Linux 6.12.0-small: it takes C23 for granted",
         ),
         (
             "Killed signal terminated program cc1",
-            Class::Environment,
+            ErrorKind::Environment,
             "try fewer jobs than 2",
         ),
         (
             "fatal error: openssl/bio.h: No such file or directory",
-            Class::Environment,
+            ErrorKind::Environment,
             "Debian, Ubuntu: apt-get install libssl-dev",
         ),
-        ("something else", Class::Build, "something else"),
+        ("something else", ErrorKind::Build, "something else"),
     ] {
         let bench = Bench::new();
         let text = format!("\treturn value + 1;\n#error x.c:1:1: {said}");
@@ -346,7 +346,7 @@ fn what_a_compiler_or_this_machine_cannot_do_is_not_the_sources_fault() {
         let error = bench
             .get_or_build(&bench.patched(&broken, Direction::Apply))
             .unwrap_err();
-        assert_eq!(error.class(), class, "{error}");
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(told), "{error}");
         // The next kernel is none the worse for it.
         bench.get_or_build(&bench.wanted("small")).unwrap();
@@ -363,7 +363,7 @@ fn a_kernel_that_is_too_old_to_be_started_is_refused_before_anything_is_compiled
     let error = bench
         .ensure_told(&bench.wanted("small"), &listener)
         .unwrap_err();
-    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(error.kind(), ErrorKind::Environment);
     assert!(
         error.to_string().contains("small is Linux 4.12.0-small"),
         "{error}"

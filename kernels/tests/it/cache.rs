@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use numalab_kernels::cache::{Cache, CacheError, Part, Prune, Wait};
-use numalab_kernels::{Class, KernelError};
+use numalab_kernels::{ErrorKind, KernelError};
 
 use crate::bench::Bench;
 
@@ -169,7 +169,7 @@ fn a_lock_is_exclusive_and_its_waiting_ends() {
         told: &|_| {},
     };
     let error = cache.lock(Part::Trees, "one", &wait).unwrap_err();
-    assert_eq!(error.class(), Class::Interrupted);
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
     drop(lock);
     cache.lock(Part::Trees, "one", &at_once()).unwrap();
 }
@@ -227,7 +227,7 @@ fn a_cache_that_cannot_be_written_to_is_told() {
     let error = Cache::open(&place).unwrap_err();
     assert!(matches!(error, CacheError::NotWritable { .. }), "{error:?}");
     assert!(error.to_string().contains("not writable"), "{error}");
-    assert_eq!(KernelError::from(error).class(), Class::Environment);
+    assert_eq!(KernelError::from(error).kind(), ErrorKind::Environment);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_full_disk_is_told_at_each_stage_and_harms_nothing() {
         match bench.get_or_build(&wanted) {
             Ok(_) => {}
             Err(error) => {
-                assert_eq!(error.class(), Class::Environment, "{left} KiB: {error}");
+                assert_eq!(error.kind(), ErrorKind::Environment, "{left} KiB: {error}");
                 assert!(
                     error.to_string().contains("disk is full"),
                     "{left} KiB: {error}"

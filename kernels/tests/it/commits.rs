@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use numalab_kernels::source::repository::Repository;
-use numalab_kernels::{Class, Digest, Kernel};
+use numalab_kernels::{Digest, ErrorKind, Kernel};
 
 use crate::bench::{Bench, Listener, compiled};
 
@@ -189,7 +189,7 @@ fn objects_that_a_partial_clone_lacks_are_told_and_not_fetched() {
         let before = state(&place);
         define(&bench, &place, "HEAD");
         let error = bench.get_or_build(&bench.wanted("commit")).unwrap_err();
-        assert_eq!(error.class(), Class::Input, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Input, "{error}");
         let text = error.to_string();
         assert!(
             text.contains("are not here") && text.contains("fetch"),
@@ -411,7 +411,7 @@ fn what_names_no_commit_is_told_in_gits_words() {
         let error = catalog
             .resolve(&word, bench.path(), &bench.cache())
             .unwrap_err();
-        assert_eq!(error.class(), Class::Input, "{word}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Input, "{word}: {error}");
         assert!(error.to_string().contains(says), "{word}: {error}");
     }
     for (text, says) in [
@@ -427,7 +427,7 @@ fn what_names_no_commit_is_told_in_gits_words() {
         let error = numalab_kernels::Catalog::load(&bench.catalog())
             .and_then(|catalog| catalog.resolve("bad", bench.path(), &bench.cache()))
             .unwrap_err();
-        assert_eq!(error.class(), Class::Input);
+        assert_eq!(error.kind(), ErrorKind::Input);
         assert!(error.to_string().contains(says), "{text}: {error}");
     }
 }
@@ -440,7 +440,7 @@ fn a_commit_that_is_no_kernel_is_refused() {
     commit(&path, "no kernel");
     define(&bench, &path, "HEAD");
     let error = bench.get_or_build(&bench.wanted("commit")).unwrap_err();
-    assert_eq!(error.class(), Class::Input);
+    assert_eq!(error.kind(), ErrorKind::Input);
     assert!(error.to_string().contains("it has no Kconfig"), "{error}");
 }
 

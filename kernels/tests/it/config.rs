@@ -1,6 +1,6 @@
 //! Configurations: what is granted, dropped and unknown.
 
-use numalab_kernels::Class;
+use numalab_kernels::ErrorKind;
 
 use crate::bench::{Bench, DEFINITION, Listener};
 
@@ -12,7 +12,7 @@ fn a_dropped_option_is_an_error_with_its_dependencies() {
         "summary: x\nsource: {directory: source}\nset: {CONFIG_NUMA_BALANCING: y}\n",
     );
     let error = bench.get_or_build(&bench.wanted("lonely")).unwrap_err();
-    assert_eq!(error.class(), Class::Input);
+    assert_eq!(error.kind(), ErrorKind::Input);
     assert_eq!(
         error.to_string(),
         "the kernel's configuration is not the one asked for:\n  \
@@ -155,7 +155,7 @@ fn an_option_of_the_word_that_is_dropped_unknown_or_misspelt_is_refused() {
         let error = bench
             .get_or_build(&bench.wanted(&format!("small+{piece}")))
             .unwrap_err();
-        assert_eq!(error.class(), Class::Input);
+        assert_eq!(error.kind(), ErrorKind::Input);
         assert!(error.to_string().contains(told), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use numalab_kernels::Class;
+use numalab_kernels::ErrorKind;
 
 use crate::bench::{Bench, compiled};
 
@@ -134,7 +134,7 @@ fn a_directory_that_was_built_in_is_refused() {
     let bench = Bench::new();
     fs::write(bench.source().join(".config"), "").unwrap();
     let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
-    assert_eq!(error.class(), Class::Input);
+    assert_eq!(error.kind(), ErrorKind::Input);
     assert!(error.to_string().contains("make mrproper"), "{error}");
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use numalab_kernels::cache::Part;
-use numalab_kernels::{Class, Digest, Kernel, KernelError, get_or_build};
+use numalab_kernels::{Digest, ErrorKind, Kernel, KernelError, get_or_build};
 
 use crate::bench::{Bench, Listener};
 use crate::server::{Act, Server};
@@ -142,7 +142,7 @@ fn other_bytes_are_never_used_and_both_digests_are_told() {
     *other.last_mut().unwrap() ^= 1;
     let stand = Stand::new(&[Act::Other(other.clone())]);
     let error = stand.get_or_build().unwrap_err();
-    assert_eq!(error.class(), Class::Input);
+    assert_eq!(error.kind(), ErrorKind::Input);
     let text = error.to_string();
     for digest in [Digest::of(&other), Digest::of(&stand.bytes)] {
         assert!(text.contains(&digest.to_string()), "{text}");
@@ -156,7 +156,7 @@ fn other_bytes_are_never_used_and_both_digests_are_told() {
 fn a_server_that_has_it_not_is_asked_once() {
     let stand = Stand::new(&[Act::Status(404)]);
     let error = stand.get_or_build().unwrap_err();
-    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(error.kind(), ErrorKind::Environment);
     assert!(error.to_string().contains("404 Not Found"), "{error}");
     assert_eq!(stand.server.requests(), [None]);
     assert_eq!(stand.fetched(), 0);
@@ -169,7 +169,7 @@ fn a_server_that_falls_silent_is_left_and_asked_again() {
     assert_eq!(stand.server.requests(), [None, Some(200)]);
     let stand = Stand::new(&[Act::Stall(200), Act::Stall(0)]);
     let error = stand.get_or_build().unwrap_err();
-    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(error.kind(), ErrorKind::Environment);
     let text = error.to_string();
     assert!(text.contains("4 times in a row"), "{text}");
     assert!(text.contains("200 bytes of it are kept"), "{text}");
@@ -184,7 +184,7 @@ fn nobody_answers() {
         .bench
         .get_or_build(&stand.bench.wanted(&word))
         .unwrap_err();
-    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(error.kind(), ErrorKind::Environment);
     assert!(error.to_string().contains("127.0.0.1:9"), "{error}");
 }
 
@@ -211,7 +211,7 @@ fn a_download_without_end_is_ended_and_so_is_an_unwanted_one() {
         cancel.store(true, Ordering::Relaxed);
         ensuring.join().unwrap().unwrap_err()
     });
-    assert_eq!(error.class(), Class::Interrupted);
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 

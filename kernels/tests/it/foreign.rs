@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use numalab_kernels::image::ImageKind;
-use numalab_kernels::{Class, Kernel};
+use numalab_kernels::{ErrorKind, Kernel};
 
 use crate::bench::{Bench, Listener};
 
@@ -219,12 +219,12 @@ fn modules_of_another_build_and_packages_without_a_kernel_are_refused() {
         let error = bench
             .get_or_build(&bench.wanted("linux image.deb"))
             .unwrap_err();
-        assert_eq!(error.class(), Class::Input, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Input, "{error}");
         assert!(error.to_string().contains(told), "{error}");
     }
     fs::write(bench.path().join("no.deb"), "text").unwrap();
     let error = bench.get_or_build(&bench.wanted("no.deb")).unwrap_err();
-    assert_eq!(error.class(), Class::Input, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Input, "{error}");
     assert!(error.to_string().contains("no.deb"), "{error}");
 }
 
@@ -292,7 +292,7 @@ fn a_kernel_that_is_not_built_cannot_be_configured_or_patched() {
         .unwrap()
         .resolve("theirs+CONFIG_NUMA=y", bench.path(), &bench.cache())
         .unwrap_err();
-    assert_eq!(error.class(), Class::Input);
+    assert_eq!(error.kind(), ErrorKind::Input);
     assert!(
         error.to_string().contains("only a kernel that is built"),
         "{error}"

@@ -3,7 +3,7 @@
 use std::fs;
 
 use numalab_kernels::image::{self, ImageKind};
-use numalab_kernels::{Catalog, Class, Digest};
+use numalab_kernels::{Catalog, Digest, ErrorKind};
 
 use crate::bench::{Bench, Listener};
 
@@ -102,7 +102,7 @@ fn what_is_no_kernel_is_refused_with_the_reason() {
             .unwrap()
             .resolve(name, bench.path(), &bench.cache())
             .unwrap_err();
-        assert_eq!(error.class(), Class::Input);
+        assert_eq!(error.kind(), ErrorKind::Input);
         assert!(error.to_string().contains(why), "{name}: {error}");
     }
     let error = Catalog::load(&bench.catalog())

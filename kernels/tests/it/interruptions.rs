@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use numalab_kernels::cache::Part;
-use numalab_kernels::{Class, get_or_build};
+use numalab_kernels::{ErrorKind, get_or_build};
 
 use crate::bench::{Bench, Listener, compiled, folders, processes_in, wait_for};
 
@@ -130,7 +130,7 @@ fn cancelling_ends_make_soon_and_the_cache_stays_usable() {
         cancel.store(true, Ordering::Relaxed);
         let start = Instant::now();
         let error = build.join().unwrap().unwrap_err();
-        assert_eq!(error.class(), Class::Interrupted);
+        assert_eq!(error.kind(), ErrorKind::Interrupted);
         ended = Some(start.elapsed());
     });
     assert!(ended.unwrap() < Duration::from_secs(20), "{ended:?}");
@@ -147,7 +147,7 @@ fn waiting_for_a_build_has_a_deadline_and_names_the_holder() {
     bench.options.wait_deadline = Duration::from_millis(300);
     let id = child.id();
     let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
-    assert_eq!(error.class(), Class::Environment);
+    assert_eq!(error.kind(), ErrorKind::Environment);
     assert!(
         error.to_string().contains(&format!("process {id}")),
         "{error}"

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use numalab_kernels::Class;
+use numalab_kernels::ErrorKind;
 use numalab_kernels::KernelError;
 use numalab_kernels::patch::PatchError;
 use numalab_kernels::spec::{Direction, KernelSpec};
@@ -12,7 +12,7 @@ use crate::bench::{Bench, Listener, change, compiled, copy_folder, fixture};
 #[track_caller]
 fn refused(bench: &Bench, wanted: &KernelSpec) -> String {
     let error = bench.get_or_build(wanted).unwrap_err();
-    assert_eq!(error.class(), Class::Input, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Input, "{error}");
     assert!(matches!(error, KernelError::Patch(_)), "{error:?}");
     error.to_string()
 }

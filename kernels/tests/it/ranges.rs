@@ -6,7 +6,7 @@ use std::process::Command;
 
 use numalab_kernels::series::{Series, SeriesError, read};
 use numalab_kernels::spec::{Direction, Origin};
-use numalab_kernels::{Cache, Class};
+use numalab_kernels::{Cache, ErrorKind};
 use tempfile::TempDir;
 
 use crate::bench::Bench;
@@ -57,7 +57,7 @@ impl Forge {
     #[track_caller]
     fn fails(&self, word: &str, cwd: &Path) -> String {
         let error = self.try_read(word, cwd).unwrap_err();
-        assert_eq!(error.class(), Class::Input, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
         error.to_string()
     }
 }

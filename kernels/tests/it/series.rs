@@ -8,7 +8,7 @@ use std::fs;
 
 use numalab_kernels::series::{Series, SeriesError, read};
 use numalab_kernels::spec::Direction;
-use numalab_kernels::{Cache, Class};
+use numalab_kernels::{Cache, ErrorKind};
 use tempfile::TempDir;
 
 /// A folder with patches and a cache.
@@ -56,7 +56,7 @@ impl Desk {
             Ok(series) => panic!("{words:?} is taken: {:?}", titles(&series)),
             Err(error) => error,
         };
-        assert_eq!(error.class(), Class::Input, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Input, "{error:?}");
         let here = self.folder.path().join("here");
         error
             .to_string()

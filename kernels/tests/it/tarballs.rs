@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use numalab_kernels::{Catalog, Class};
+use numalab_kernels::{Catalog, ErrorKind};
 
 use crate::bench::{Bench, compiled, copy_folder};
 
@@ -74,7 +74,7 @@ fn refused(bench: &Bench, file: &Path) -> String {
     let error = bench
         .get_or_build(&bench.wanted(file.to_str().unwrap()))
         .unwrap_err();
-    assert_eq!(error.class(), Class::Input, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Input, "{error}");
     error.to_string()
 }
 

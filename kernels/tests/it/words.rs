@@ -3,7 +3,7 @@
 use std::fs;
 
 use numalab_kernels::spec::{ExpectedVerdict, Origin, Source};
-use numalab_kernels::{Catalog, Class, KernelError, KernelSpec};
+use numalab_kernels::{Catalog, ErrorKind, KernelError, KernelSpec};
 
 use crate::bench::{Bench, change, copy_folder, fixture};
 
@@ -14,7 +14,7 @@ fn resolve(bench: &Bench, word: &str) -> Result<KernelSpec, KernelError> {
 #[track_caller]
 fn fails(bench: &Bench, word: &str) -> String {
     let error = resolve(bench, word).unwrap_err();
-    assert_eq!(error.class(), Class::Input, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Input, "{error}");
     error
         .to_string()
         .replace(&bench.path().to_string_lossy().into_owned(), "HERE")

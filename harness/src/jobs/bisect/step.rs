@@ -11,7 +11,7 @@ use numalab_kernels::config::ConfigError;
 use numalab_kernels::patch::{Mismatch, PatchError};
 use numalab_kernels::source::SourceError;
 use numalab_kernels::spec::{Fragment, Origin, Patch};
-use numalab_kernels::{BuildError, Class, KernelError, KernelSpec};
+use numalab_kernels::{BuildError, ErrorKind, KernelError, KernelSpec};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -142,9 +142,9 @@ impl<'a> Judge<'a> {
         let kernel = match built {
             Ok(kernel) => kernel,
             Err(error) => {
-                let (why, class) = unbuilt(error)?;
+                let (why, kind) = unbuilt(error)?;
                 judged.why = why;
-                if class == Class::Build && self.method.broken_is_bad {
+                if kind == ErrorKind::Build && self.method.broken_is_bad {
                     judged.answer = Answer::Bad;
                 }
                 return Ok(judged);
@@ -270,14 +270,14 @@ impl<'a> Judge<'a> {
 }
 
 /// Why a kernel was not built, if that says something of this kernel alone.
-fn unbuilt(error: Error) -> Result<(String, Class), Error> {
+fn unbuilt(error: Error) -> Result<(String, ErrorKind), Error> {
     let Error::Kernel(error) = error else {
         return Err(error);
     };
-    let class = error.class();
+    let kind = error.kind();
     let own = match &error {
         KernelError::Build(error) => {
-            class == Class::Build
+            kind == ErrorKind::Build
                 || matches!(
                     error,
                     BuildError::TooNew { .. }
@@ -292,7 +292,7 @@ fn unbuilt(error: Error) -> Result<(String, Class), Error> {
         ),
         // A fragment that is wrong is so for every commit.
         KernelError::Config(error) => {
-            class == Class::Input
+            kind == ErrorKind::Input
                 && !matches!(
                     error,
                     ConfigError::Syntax { .. } | ConfigError::Value { .. }
@@ -302,7 +302,7 @@ fn unbuilt(error: Error) -> Result<(String, Class), Error> {
         _ => false,
     };
     if own {
-        return Ok((text::sentence(&error), class));
+        return Ok((text::sentence(&error), kind));
     }
     Err(Error::Kernel(error))
 }

@@ -138,7 +138,7 @@ fn attempt(workshop: &Workshop<'_>, wanted: &KernelSpec) -> Result<LayerState, E
 /// Without a patch that was left out, a later one need not apply: that is an answer, too.
 fn attempt_without(workshop: &Workshop<'_>, wanted: &KernelSpec) -> Result<LayerState, Error> {
     match attempt(workshop, wanted) {
-        Err(Error::Kernel(error)) if error.class() == numalab_kernels::Class::Input => {
+        Err(Error::Kernel(error)) if error.kind() == numalab_kernels::ErrorKind::Input => {
             let why = crate::report::text::sentence(&error);
             Ok(LayerState::NotApplied(why))
         }

@@ -7,7 +7,7 @@
 use super::Work;
 use crate::error::KernelError;
 use crate::progress::BuildEvent;
-use crate::source::{Fetcher, Identity, Opened, SourceError, url};
+use crate::source::{Fetcher, Identity, Opened, SourceError};
 use crate::spec::{Recipe, Source};
 
 /// A source, identified.
@@ -43,7 +43,10 @@ impl Work<'_> {
             };
             let note = format!("{name}: {why}; its alternative is used: {url}");
             self.progress.event(BuildEvent::Note(&note));
-            chosen(alternative, format!("{name}={}", url::file_name(url)))
+            chosen(
+                alternative,
+                format!("{name}={}", crate::spec::name_in_url(url)),
+            )
         };
         if let (Some(alternative), Source::Debian(package)) = (&recipe.alternative, &recipe.source)
             && getting.has(alternative)

@@ -277,7 +277,7 @@ impl Work<'_> {
             for name in wanted.iter().filter(|name| !known.contains_key(*name)) {
                 let warning = format!(
                     "the module {name}, which {} has not built in, is not with it",
-                    crate::spec::file_name(path)
+                    crate::files::name(path)
                 );
                 self.progress.event(BuildEvent::Warning(&warning));
             }
@@ -298,10 +298,7 @@ impl Work<'_> {
             File::open("/dev/null").map_err(|error| CacheError::io("open", "/dev/null", error))?;
         let log = self.cache.entry(
             Part::Logs,
-            &format!(
-                "package-{}.log",
-                super::plain(&crate::spec::file_name(package))
-            ),
+            &format!("package-{}.log", super::plain(&crate::files::name(package))),
         );
         let _ = fs::remove_file(&log);
         let filter = Filter::start(command, nothing, &log, None, DEADLINE, self.cancel)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::error::Class;
+use crate::error_kind::ErrorKind;
 use crate::tools::process::JobError;
 
 /// Why a kernel did not get built.
@@ -126,16 +126,16 @@ pub enum BuildError {
 
 impl BuildError {
     /// Whose fault it is.
-    pub fn class(&self) -> Class {
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Compile { .. } | Self::Nothing { .. } => Class::Build,
-            Self::File { .. } => Class::Input,
+            Self::Compile { .. } | Self::Nothing { .. } => ErrorKind::Build,
+            Self::File { .. } => ErrorKind::Input,
             Self::TooNew { .. }
             | Self::TooOld { .. }
             | Self::Ancient { .. }
             | Self::Missing { .. }
-            | Self::Killed { .. } => Class::Environment,
-            Self::Job(error) => error.class(),
+            | Self::Killed { .. } => ErrorKind::Environment,
+            Self::Job(error) => error.kind(),
         }
     }
 }

@@ -99,7 +99,7 @@ impl Build<'_> {
             self.objects.end()?;
         }
         let compiler = &self.toolchain.compiler;
-        let version = crate::source::kernel_version(&self.tree.src())
+        let version = crate::version::of_source(&self.tree.src())
             .unwrap_or_else(|| "of this source".to_owned());
         Err(match failure.cause {
             Cause::Full => {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::super::SourceError;
-use super::super::repository::{Repository, RepositoryError, filled, quiet};
+use super::super::repository::{Repository, RepositoryError, filled};
 use crate::cache::CacheError;
 use crate::tools::process;
 
@@ -75,7 +75,7 @@ impl Objects {
     }
 
     fn command(&self) -> Command {
-        let mut command = quiet(self.repository.tools());
+        let mut command = crate::tools::git::quiet(self.repository.tools());
         command
             .env("GIT_DIR", &self.folder)
             .env("GIT_OBJECT_DIRECTORY", self.repository.store().0);

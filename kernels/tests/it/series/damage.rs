@@ -72,7 +72,7 @@ proptest! {
                 }
             }
             Err(error) => {
-                prop_assert_eq!(error.class(), Class::Input, "{}", error);
+                prop_assert_eq!(error.kind(), ErrorKind::Input, "{}", error);
                 prop_assert!(!error.to_string().contains('\n'), "{}", error);
             }
         }

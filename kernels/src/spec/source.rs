@@ -1,13 +1,82 @@
 //! Sources as definitions and records spell them: a few keys, of which some belong
 //! together.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Package, Source};
 use crate::digest::Digest;
-use crate::source::url;
+
+/// Where a kernel's source comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SourceKeys", into = "SourceKeys")]
+#[non_exhaustive]
+pub enum Source {
+    /// A Debian source package.
+    Debian(Package),
+    /// A folder with a kernel's source. It is copied, never written to.
+    Directory(PathBuf),
+    /// A commit of a git repository, which is never written to.
+    Git {
+        /// The repository, or a work tree of it.
+        repository: PathBuf,
+        /// What names the commit; its whole id, once it was looked up.
+        revision: String,
+    },
+    /// A tarball of a kernel's source on this machine: `.tar`, or compressed by gzip, xz
+    /// or zstd.
+    Tarball(PathBuf),
+    /// A tarball that is fetched, and used only if it is the one that is meant.
+    Url {
+        /// From where: `http://` or `https://`.
+        url: String,
+        /// The digest of its bytes.
+        sha256: Digest,
+    },
+}
+
+/// A Debian package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its name, for instance `linux-source-6.12`.
+    pub name: String,
+    /// The suite that it is taken from, for instance `trixie-backports`, on the mirror
+    /// that the system takes Debian from. `None`: the system's own package sources.
+    pub suite: Option<String>,
+}
+
+impl fmt::Display for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.suite {
+            Some(suite) => write!(f, "{} of {suite}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+impl Source {
+    /// The release of its kernel, as far as it is known before it is fetched.
+    pub(super) fn release(&self) -> Option<String> {
+        // kernel.org's names: linux-6.12.109.tar.xz
+        let of_tarball = |name: &str| {
+            let release = name.strip_prefix("linux-")?.split(".tar").next()?;
+            release
+                .starts_with(|first: char| first.is_ascii_digit())
+                .then(|| release.to_owned())
+        };
+        match self {
+            Self::Debian(package) => {
+                let release = package.name.strip_prefix("linux-source-")?;
+                Some(release.to_owned())
+            }
+            Self::Directory(path) => crate::version::of_source(path),
+            Self::Tarball(path) => of_tarball(&crate::files::name(path)),
+            Self::Url { url, .. } => of_tarball(&name_in_url(url)),
+            Self::Git { .. } => None,
+        }
+    }
+}
 
 /// The keys of a source.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -125,7 +194,7 @@ fn package(name: String, suite: Option<String>) -> Result<Source, KeysError> {
 }
 
 fn address(url: String, sha256: Option<String>) -> Result<Source, KeysError> {
-    if !url::is_url(&url) {
+    if !is_url(&url) {
         let message = format!("{url:?} is no address that begins with http:// or https://");
         return Err(KeysError::new(&url, message));
     }
@@ -183,4 +252,19 @@ fn is_package(name: &str) -> bool {
         && name.chars().all(|letter| {
             letter.is_ascii_lowercase() || letter.is_ascii_digit() || "+-.".contains(letter)
         })
+}
+
+/// Whether a text is meant to be an address.
+pub(crate) fn is_url(text: &str) -> bool {
+    ["http://", "https://"].iter().any(|scheme| {
+        text.strip_prefix(scheme)
+            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+    })
+}
+
+/// The last part of an address' path, without what a server is asked.
+pub(crate) fn name_in_url(url: &str) -> String {
+    let path = url.split(['?', '#']).next().unwrap_or(url);
+    let name = path.trim_end_matches('/').rsplit('/').next();
+    name.unwrap_or(path).to_owned()
 }
