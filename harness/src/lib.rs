@@ -7,8 +7,10 @@
 
 pub mod cli;
 pub mod error;
+pub mod error_chain;
 pub mod guest;
 pub mod jobs;
+pub mod kernel_id;
 pub mod report;
 pub mod run;
 pub mod scenario;

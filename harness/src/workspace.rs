@@ -12,7 +12,7 @@ use numalab_kernels::{BuildOptions, Cache, Catalog, ErrorKind, Kernel, KernelErr
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::report::{GuestImage, KernelId, PlanIn};
+use crate::kernel_id::{GuestImage, KernelId, PlanIn};
 use crate::timing::{Activity, Stopwatch};
 use crate::ui::Ui;
 use crate::workspace::project::Project;

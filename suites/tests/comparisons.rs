@@ -136,7 +136,7 @@ fn already_there(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
         .kernel(&wanted, Limits::default(), &Ui::new(false), cancel)
     {
         Ok(kernel) => return Err(miette!("it was built: {}", kernel.id.shown())),
-        Err(error) => text::sentence(&error),
+        Err(error) => numalab::error_chain::sentence(&error),
     };
     let expected = "does not match this source; it is already there in another form: the code \
                     that it adds is at kernel/sched/fair.c:";

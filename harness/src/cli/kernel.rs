@@ -6,8 +6,8 @@ use tokio_util::sync::CancellationToken;
 use super::args::KernelCommand;
 use super::{Failure, print};
 use crate::error::Error;
-use crate::report::short;
-use crate::report::text::sentence;
+use crate::error_chain::sentence;
+use crate::kernel_id::short;
 use crate::ui::Ui;
 use crate::workspace::{Limits, Workspace};
 

@@ -4,7 +4,8 @@ use camino::Utf8Path;
 use tokio_util::sync::CancellationToken;
 
 use super::{BAD, Failure, GOOD, INCONCLUSIVE, print};
-use crate::run::replay::{self, Replay};
+use crate::run::record_diff::RecordDiff;
+use crate::run::replay;
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -28,9 +29,9 @@ pub(super) async fn replay(
         print(&text)?;
     }
     Ok(match replay {
-        Replay::Identical { .. } => GOOD,
+        RecordDiff::Identical { .. } => GOOD,
         // Another QEMU or guest image may give other records without any fault.
-        Replay::Differs { .. } if !changed.is_empty() => INCONCLUSIVE,
-        Replay::Differs { .. } => BAD,
+        RecordDiff::Differs { .. } if !changed.is_empty() => INCONCLUSIVE,
+        RecordDiff::Differs { .. } => BAD,
     })
 }

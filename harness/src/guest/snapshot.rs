@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use self::entry::{Manifest, SCHEMA, SnapshotLookup};
 use crate::cache::build_lock::BuildLock;
 use crate::error::Error;
+use crate::error_chain::sentence;
 use crate::guest::argv::{self, Boot, HostOptions, Monitor, Start};
 use crate::guest::deadline::Deadlines;
 use crate::guest::lifecycle::{self, GuestEvent, Limits, SaveError};
@@ -32,7 +33,6 @@ use crate::guest::outcome::End;
 use crate::guest::qcow2;
 use crate::guest::qemu::Qemu;
 use crate::guest::slots::{Need, Slots, Waiting};
-use crate::report::text::sentence;
 use crate::timing::{Activity, Stopwatch};
 use crate::ui::Ui;
 

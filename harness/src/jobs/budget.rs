@@ -7,13 +7,11 @@
 //! nobody.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::guest::durations::Basis;
+use crate::report::LeftOut;
 use crate::run::{RunRequest, Runner};
 use crate::scenario::Scenario;
 
@@ -27,17 +25,6 @@ struct Offer<'a> {
     subjects: BTreeSet<&'a str>,
     /// Its guests, each with its expected time; those that are cached take none.
     guests: Vec<Duration>,
-}
-
-/// A scenario that a budget leaves out. Nothing is said of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// `suite/scenario`.
-    pub scenario: String,
-    /// QEMU's processor time that its guests are expected to take, in milliseconds.
-    pub expected_ms: u64,
-    /// What this rests on.
-    pub basis: Basis,
 }
 
 /// What a budget allows.
@@ -159,19 +146,6 @@ fn makespan(mut guests: Vec<Duration>, cores: usize) -> Duration {
         }
     }
     cores.into_iter().max().unwrap_or_default()
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tenths = self.expected_ms.div_ceil(100);
-        let basis = match self.basis {
-            Basis::Measured => "as before",
-            Basis::OtherKernel => "as on another kernel",
-            Basis::Guessed => "a guess, for it never ran",
-        };
-        let name = &self.scenario;
-        write!(f, "{name} ({}.{} s, {basis})", tenths / 10, tenths % 10)
-    }
 }
 
 impl Choice {

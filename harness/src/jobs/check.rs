@@ -23,8 +23,9 @@ use numalab_kernels::{ErrorKind, KernelSpec, Series};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::error_chain::sentence;
 use crate::jobs::comparison::{self, Results};
-use crate::report::{Compared, ComparisonReport, KernelId, Overall, SCHEMA, text::sentence};
+use crate::report::{Compared, ComparisonReport, KernelId, Overall, SCHEMA};
 use crate::run::folder::RunFolder;
 use crate::run::{self, Runner};
 use crate::scenario::Scenario;

@@ -8,7 +8,9 @@ use numalab_kernels::{ErrorKind, KernelSpec};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::jobs::budget::{self, LeftOut};
+use crate::error_chain::sentence;
+use crate::jobs::budget;
+use crate::report::LeftOut;
 use crate::report::{Compared, ComparisonReport, KernelId, Overall, RunReport, SCHEMA, text};
 use crate::run::folder::RunFolder;
 use crate::run::pool;
@@ -62,9 +64,13 @@ impl Sides {
         let base = workspace.kernel(base, limits, ui, cancel)?;
         let patched = match workspace.kernel(patched, limits, ui, cancel) {
             Ok(kernel) => Ok(kernel),
+<<<<<<< HEAD
             Err(Error::Kernel(error)) if error.kind() == ErrorKind::Build => {
                 Err(text::sentence(&error))
             }
+=======
+            Err(Error::Kernel(error)) if error.class() == Class::Build => Err(sentence(&error)),
+>>>>>>> 275dd32 (harness: what a run is made of lies below the reports that show it)
             Err(error) => return Err(error),
         };
         Ok(Sides {

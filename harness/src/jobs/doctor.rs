@@ -208,5 +208,5 @@ fn finding(name: &'static str, state: State, found: String) -> Finding {
 }
 
 fn sentence(error: &dyn std::error::Error) -> String {
-    crate::report::text::sentence(error)
+    crate::error_chain::sentence(error)
 }

@@ -8,12 +8,15 @@ pub mod text;
 pub(crate) mod quote;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use camino::Utf8PathBuf;
-use numalab_protocol::plan::Watch;
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::budget::LeftOut;
+use crate::guest::durations::Basis;
+pub use crate::kernel_id::{GuestImage, KernelId, PlanIn};
+pub use crate::run::inputs::Inputs;
+pub use crate::run::result::{CachedResult, DeterminismCheck, StartedFrom, Times};
 use crate::scenario::DoesNotApply;
 use crate::timing::Timing;
 use crate::verdict::compare::{Change, Difference, Seen};
@@ -68,172 +71,6 @@ pub struct RunReport {
     pub folder: Utf8PathBuf,
 }
 
-/// Where a guest's life began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StartedFrom {
-    /// At power on.
-    Cold,
-    /// In the state of a guest that was booted once and saved.
-    Restored,
-    /// Earlier: nothing was run now, and the records are those of a run of the same inputs.
-    Cache,
-}
-
-/// The run that a cached result is from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CachedResult {
-    /// When it ended.
-    pub at: String,
-    /// Where its guest's life began.
-    pub started_from: StartedFrom,
-    /// How long it took.
-    pub times: Times,
-    /// Its folder, as long as that is there.
-    pub folder: Utf8PathBuf,
-    /// The name of the result in the cache: the digest of all that the guest can see.
-    pub key: String,
-}
-
-/// How a run compares with an earlier run of the same inputs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DeterminismCheck {
-    /// Console and records are the same bytes.
-    Identical {
-        /// When the earlier run ended.
-        at: String,
-    },
-    /// They are not: exact mode is not deterministic here, and no verdict can be relied on.
-    /// Both results are kept.
-    Different {
-        /// The cached result.
-        then: Utf8PathBuf,
-        /// The run's folder.
-        now: Utf8PathBuf,
-        /// The first difference.
-        what: String,
-    },
-}
-
-/// What a run is a function of, and where it came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inputs {
-    /// `suite/scenario`.
-    pub scenario: String,
-    /// The scenario's file; its text is kept in the run's folder.
-    pub scenario_file: Utf8PathBuf,
-    /// The kernel.
-    pub kernel: KernelId,
-    /// SHA-256 of the initramfs.
-    pub image: String,
-    /// QEMU's version, as it prints it.
-    pub qemu: String,
-    /// SHA-256 of the firmware, which runs before the kernel and in guest time.
-    pub firmware: String,
-    /// `exact` or `live`.
-    pub mode: String,
-    /// Exact mode's `-icount shift=`.
-    pub shift: Option<u8>,
-    /// `tcg` or `kvm`: the accelerator that really ran.
-    pub accelerator: String,
-    /// The replicate.
-    pub seed: u64,
-    /// Kernel parameters added to the scenario's own.
-    pub append: Vec<String>,
-    /// What was watched besides the counters. A run that watched is no evidence.
-    #[serde(default, skip_serializing_if = "Watch::is_nothing")]
-    pub watch: Watch,
-    /// numalab's version.
-    pub numalab: String,
-    /// The version of what host and guest say to each other.
-    pub contract: u32,
-}
-
-/// Which kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KernelId {
-    /// How it is called.
-    pub name: String,
-    /// The word of a command line that means it.
-    pub word: String,
-    /// `uname -r`, from the image.
-    pub release: String,
-    /// The exact version of the source, if it was built here.
-    pub source: Option<String>,
-    /// SHA-256 of the image that is booted.
-    pub digest: String,
-    /// The image.
-    pub path: Utf8PathBuf,
-    /// When it came into the store.
-    pub stored: String,
-    /// Hunks of its patches that were put elsewhere than they say, as sentences.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub moved: Vec<String>,
-    /// The guest image with the modules that it needs, where it needs any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initramfs: Option<GuestImage>,
-    /// How the plan gets into a guest.
-    #[serde(default, skip_serializing_if = "PlanIn::is_fw_cfg")]
-    pub plan_in: PlanIn,
-    /// Whether its guests are never restored from a saved one: that this gives the bytes of
-    /// a cold boot is held by tests for numalab's own configuration only.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub always_cold: bool,
-}
-
-impl KernelId {
-    /// Whether its guests can be restored from a saved one.
-    pub fn can_be_saved(&self) -> bool {
-        // A plan in the initramfs would come into the guest that is saved.
-        !self.always_cold && self.plan_in == PlanIn::FwCfg
-    }
-}
-
-/// A guest image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestImage {
-    /// The file.
-    pub path: Utf8PathBuf,
-    /// SHA-256 of its bytes.
-    pub digest: String,
-}
-
-/// How the plan gets into a guest.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PlanIn {
-    /// By fw_cfg, when the guest is up.
-    #[default]
-    FwCfg,
-    /// Behind the initramfs, for a kernel that cannot read fw_cfg: its guests boot cold.
-    Initramfs,
-}
-
-impl PlanIn {
-    fn is_fw_cfg(&self) -> bool {
-        *self == PlanIn::FwCfg
-    }
-}
-
-/// How long things took, in milliseconds of host time unless said.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Times {
-    /// Before QEMU's start, until a saved guest was looked up (or booted and saved, where
-    /// this run was the first to need it) and copied. Absent if the guest booted cold.
-    pub restore_ms: Option<u64>,
-    /// From QEMU's start to its end.
-    pub wall_ms: u64,
-    /// From QEMU's start to the record of the first step.
-    pub first_step_ms: Option<u64>,
-    /// From the record of the first step to the guest's last record.
-    pub steps_ms: Option<u64>,
-    /// QEMU's user and system time.
-    pub qemu_cpu_ms: u64,
-    /// Guest time from the first step to the end of the last, in milliseconds of guest time.
-    pub guest_steps_ms: u64,
-}
-
 /// What a command that runs scenarios on one kernel gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunsReport {
@@ -254,6 +91,30 @@ pub struct RunsReport {
     pub time: Timing,
     /// The exit code.
     pub exit_code: u8,
+}
+
+/// A scenario that a budget leaves out. Nothing is said of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// `suite/scenario`.
+    pub scenario: String,
+    /// QEMU's processor time that its guests are expected to take, in milliseconds.
+    pub expected_ms: u64,
+    /// What this rests on.
+    pub basis: Basis,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = self.expected_ms.div_ceil(100);
+        let basis = match self.basis {
+            Basis::Measured => "as before",
+            Basis::OtherKernel => "as on another kernel",
+            Basis::Guessed => "a guess, for it never ran",
+        };
+        let name = &self.scenario;
+        write!(f, "{name} ({}.{} s, {basis})", tenths / 10, tenths % 10)
+    }
 }
 
 /// What a comparison of two kernels gave.
@@ -319,23 +180,6 @@ pub struct Compared {
     pub patched: Vec<RunReport>,
     /// In what the consoles differ.
     pub faults: Difference,
-}
-
-impl KernelId {
-    /// Its name with what was really booted: release and the image's digest, shortened.
-    pub fn shown(&self) -> String {
-        format!(
-            "{} ({}, image {})",
-            self.name,
-            self.release,
-            short(&self.digest)
-        )
-    }
-}
-
-/// The beginning of a digest, enough to tell it from others.
-pub fn short(digest: &str) -> &str {
-    digest.get(..8).unwrap_or(digest)
 }
 
 impl RunReport {

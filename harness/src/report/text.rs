@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{CachedResult, Compared, ComparisonReport, DeterminismCheck, RunReport, quote, short};
+use super::{
+    CachedResult, Compared, ComparisonReport, DeterminismCheck, LeftOut, RunReport, quote,
+};
 use crate::guest::escape::escape;
-use crate::jobs::budget::LeftOut;
+use crate::kernel_id::short;
 use crate::scenario::DoesNotApply;
 use crate::verdict::compare::{Change, Kernel};
 use crate::verdict::{AssertionResult, Verdict};
@@ -14,15 +16,6 @@ use crate::verdict::{AssertionResult, Verdict};
 /// Said wherever results of exact mode are shown.
 const LIMITS: &str = "Exact mode runs one interleaving for each seed: it shows what the code decides, \
 not races, cache effects, latency or throughput.";
-
-/// An error and its causes, on one line.
-pub fn sentence(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
-}
 
 fn table(header: [&str; 4]) -> Table {
     let mut table = Table::new();

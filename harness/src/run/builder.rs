@@ -13,7 +13,7 @@ use crate::guest::mode::{Accelerator, AcceleratorChoice, Mode};
 use crate::guest::qemu::Qemu;
 use crate::guest::slots::Slots;
 use crate::guest::snapshot::Snapshots;
-use crate::report::KernelId;
+use crate::kernel_id::KernelId;
 use crate::run::cached_run::{CachePolicy, CachedRuns};
 use crate::timing::Stopwatch;
 use crate::ui::Ui;

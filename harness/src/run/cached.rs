@@ -9,17 +9,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ran, RunRequest, Runner};
 use crate::error::Error;
+use crate::error_chain::sentence;
 use crate::guest::argv::Boot;
 use crate::guest::durations::{Basis, Expected};
 use crate::guest::estimate;
 use crate::guest::lifecycle::{self, Limits};
 use crate::guest::mode::Platform;
 use crate::guest::outcome::{End, Outcome};
-use crate::report::text::sentence;
-use crate::report::{CachedResult, DeterminismCheck, StartedFrom, Times};
 use crate::run::cached_run::{CacheLookup, CachedRun, CachedRuns, FILES, Manifest, RunIdentity};
 use crate::run::folder::RunFolder;
-use crate::run::replay::{Replay, compare};
+use crate::run::record_diff::RecordDiff;
+use crate::run::result::{CachedResult, DeterminismCheck, StartedFrom, Times};
 use crate::ui::Ui;
 
 /// A run that is about to begin.
@@ -316,8 +316,8 @@ fn difference(then: &CachedRun, now: &camino::Utf8Path) -> Result<Option<String>
             std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
         };
         let (then, now) = (read(then.file(name))?, read(now.join(name).into())?);
-        let differs = compare(&then, &now);
-        if let Replay::Differs { .. } = &differs {
+        let differs = RecordDiff::of(&then, &now);
+        if let RecordDiff::Differs { .. } = &differs {
             let text = differs.to_string();
             let lines: Vec<&str> = text.lines().map(str::trim).collect();
             return Ok(Some(format!("{name}: {}", lines.join("; "))));

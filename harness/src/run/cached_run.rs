@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::build_lock::BuildLock;
-use crate::report::text::sentence;
+use crate::error_chain::sentence;
 use crate::ui::Ui;
 
 pub use self::draw::{Share, ShareError};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use numalab_protocol::record::Record;
 
 use crate::guest::lifecycle::GuestEvent;
-use crate::report::Times;
+use crate::run::result::Times;
 
 /// Whole milliseconds.
 pub(super) fn ms(time: Duration) -> u64 {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{Ran, RunRequest, Runner};
+use crate::error_chain::sentence;
 use crate::guest::outcome::End;
-use crate::report::{DeterminismCheck, RunReport, SCHEMA, Times, text};
+use crate::report::{RunReport, SCHEMA};
 use crate::run::folder::RunFolder;
+use crate::run::result::{DeterminismCheck, Times};
 use crate::verdict::fault;
 use crate::verdict::fault_summary;
 use crate::verdict::observe::{Measurement, Observations};
@@ -35,12 +37,12 @@ impl Runner {
             Ok(outcome) => fault_summary::of_outcome(outcome, self.builder.live),
             Err(error) => Some(FaultSummary {
                 certain: false,
-                what: text::sentence(error),
+                what: sentence(error),
             }),
         };
         let ending = match &outcome {
             Ok(outcome) => format!("{}, in stage {}", outcome.end, outcome.stage),
-            Err(error) => text::sentence(error),
+            Err(error) => sentence(error),
         };
         // A guest that broke off, records that cannot be read, and two answers of one run say
         // nothing by counters.

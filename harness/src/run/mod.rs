@@ -2,8 +2,11 @@
 
 pub mod bundle;
 pub mod cached_run;
+pub mod inputs;
 pub mod pool;
+pub mod record_diff;
 pub mod replay;
+pub mod result;
 
 pub(crate) mod folder;
 
@@ -30,10 +33,11 @@ use crate::guest::mode::{Accelerator, Mode, ModeError, Platform};
 use crate::guest::outcome::Outcome;
 use crate::guest::records::Records;
 use crate::guest::slots::{Need, Waiting};
-use crate::report::{
-    CachedResult, DeterminismCheck, Inputs, KernelId, PlanIn, RunReport, StartedFrom, Times, text,
-};
+use crate::kernel_id::{KernelId, PlanIn};
+use crate::report::{RunReport, text};
 use crate::run::folder::RunFolder;
+use crate::run::inputs::Inputs;
+use crate::run::result::{CachedResult, DeterminismCheck, StartedFrom, Times};
 use crate::timing::{Activity, Timing};
 use crate::ui::Ui;
 use crate::verdict::Verdict;

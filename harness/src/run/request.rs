@@ -7,7 +7,7 @@ use super::DEFAULT_SHIFT;
 use crate::error::Error;
 use crate::guest::mode::{Accelerator, Mode, Platform};
 use crate::guest::topology::Machine;
-use crate::report::KernelId;
+use crate::kernel_id::KernelId;
 use crate::scenario::Scenario;
 
 /// What a run is of.

@@ -10,7 +10,7 @@ use super::answer::Answer;
 use super::confidence::RepetitionPlan;
 use super::{Role, Step};
 use crate::guest::escape::escape;
-use crate::report::short;
+use crate::kernel_id::short;
 
 /// What a bisection found.
 #[derive(Debug, Clone, Serialize, Deserialize)]

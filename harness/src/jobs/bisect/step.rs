@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::answer::{self, Answer};
 use super::confidence::{Decision, RepetitionPlan};
 use crate::error::Error;
-use crate::report::{RunReport, text};
+use crate::error_chain::sentence;
+use crate::report::RunReport;
 use crate::run::pool;
 use crate::run::{RunRequest, Runner, RunnerBuilder};
 use crate::scenario::Scenario;
@@ -302,7 +303,7 @@ fn unbuilt(error: Error) -> Result<(String, ErrorKind), Error> {
         _ => false,
     };
     if own {
-        return Ok((text::sentence(&error), kind));
+        return Ok((sentence(&error), kind));
     }
     Err(Error::Kernel(error))
 }

@@ -368,7 +368,7 @@ fn one_search_is_not_done_by_two_processes() {
     let held = State::open(&cache, &key, false).unwrap();
     let error = State::open(&cache, &key, false).unwrap_err();
     assert!(
-        crate::report::text::sentence(&error).contains("process"),
+        crate::error_chain::sentence(&error).contains("process"),
         "{error}"
     );
     drop(held);

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CheckRequest, Workshop};
 use crate::error::Error;
+use crate::error_chain::sentence;
 use crate::jobs::coverage::{self, Coverage, Exercise};
 use crate::jobs::divergence::{self, Divergence};
-use crate::report::text::sentence;
 use crate::report::{Compared, KernelId};
 use crate::run::Runner;
 use crate::scenario::Scenario;

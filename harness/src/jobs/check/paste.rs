@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use super::report::CheckReport;
-use crate::report::{ComparisonReport, short, text};
+use crate::kernel_id::short;
+use crate::report::{ComparisonReport, text};
 use crate::verdict::compare::Change;
 
 /// The longest line, so that a few marks of quoting still fit.

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::error_chain::sentence;
 use crate::report::RunReport;
-use crate::report::text::sentence;
 use crate::run::pool;
 use crate::run::{RunRequest, Runner};
 use crate::scenario::Scenario;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::report::text::sentence;
+use crate::error_chain::sentence;
 use crate::report::{KernelId, RunReport};
 use crate::run::pool;
 use crate::run::{RunRequest, Runner};

@@ -19,7 +19,8 @@ use numalab_protocol::{Plan, pages};
 
 use crate::error::Error;
 use crate::guest::argv::{self, Boot, HostOptions, Monitor, Start};
-use crate::report::{PlanIn, RunReport};
+use crate::kernel_id::PlanIn;
+use crate::report::RunReport;
 use crate::run::RunRequest;
 use crate::run::replay::{Kept, ReplayError};
 use crate::scenario::{Observable, Scenario};

@@ -6,7 +6,8 @@ use numalab_kernels::spec::Direction;
 use numalab_kernels::store::PatchRecord;
 
 use crate::guest::escape::escape;
-use crate::report::{Inputs, RunReport};
+use crate::report::RunReport;
+use crate::run::inputs::Inputs;
 
 /// The script's end, which does not depend on the run: POSIX sh, sed and coreutils.
 const CHECK: &str = include_str!("check.sh");

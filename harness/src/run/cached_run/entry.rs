@@ -13,7 +13,8 @@ use numalab_kernels::{Cache, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::content::Content;
-use crate::report::{Inputs, StartedFrom, Times};
+use crate::run::inputs::Inputs;
+use crate::run::result::{StartedFrom, Times};
 
 /// The version of an entry's form.
 pub(super) const SCHEMA: u32 = 1;

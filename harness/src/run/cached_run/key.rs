@@ -11,7 +11,7 @@ use super::entry::SCHEMA;
 use crate::guest::argv::{self, Boot, HostOptions, Monitor, Start};
 use crate::guest::mode::Platform;
 use crate::guest::topology::Machine;
-use crate::report::PlanIn;
+use crate::kernel_id::PlanIn;
 
 /// What a result is of.
 #[derive(Debug, Clone, Copy)]

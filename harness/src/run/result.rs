@@ -1,0 +1,70 @@
+//! Where a run's result comes from: a guest or the cache, and how long it took.
+
+use camino::Utf8PathBuf;
+use serde::{Deserialize, Serialize};
+
+/// Where a guest's life began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartedFrom {
+    /// At power on.
+    Cold,
+    /// In the state of a guest that was booted once and saved.
+    Restored,
+    /// Earlier: nothing was run now, and the records are those of a run of the same inputs.
+    Cache,
+}
+
+/// The run that a cached result is from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CachedResult {
+    /// When it ended.
+    pub at: String,
+    /// Where its guest's life began.
+    pub started_from: StartedFrom,
+    /// How long it took.
+    pub times: Times,
+    /// Its folder, as long as that is there.
+    pub folder: Utf8PathBuf,
+    /// The name of the result in the cache: the digest of all that the guest can see.
+    pub key: String,
+}
+
+/// How a run compares with an earlier run of the same inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeterminismCheck {
+    /// Console and records are the same bytes.
+    Identical {
+        /// When the earlier run ended.
+        at: String,
+    },
+    /// They are not: exact mode is not deterministic here, and no verdict can be relied on.
+    /// Both results are kept.
+    Different {
+        /// The cached result.
+        then: Utf8PathBuf,
+        /// The run's folder.
+        now: Utf8PathBuf,
+        /// The first difference.
+        what: String,
+    },
+}
+
+/// How long things took, in milliseconds of host time unless said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// Before QEMU's start, until a saved guest was looked up (or booted and saved, where
+    /// this run was the first to need it) and copied. Absent if the guest booted cold.
+    pub restore_ms: Option<u64>,
+    /// From QEMU's start to its end.
+    pub wall_ms: u64,
+    /// From QEMU's start to the record of the first step.
+    pub first_step_ms: Option<u64>,
+    /// From the record of the first step to the guest's last record.
+    pub steps_ms: Option<u64>,
+    /// QEMU's user and system time.
+    pub qemu_cpu_ms: u64,
+    /// Guest time from the first step to the end of the last, in milliseconds of guest time.
+    pub guest_steps_ms: u64,
+}
