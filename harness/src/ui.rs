@@ -22,10 +22,12 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Ui {
     style: Style,
+    /// Whether each line of a build's output is shown.
+    lines: bool,
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Style {
     Bars(MultiProgress),
     Lines,
@@ -50,6 +52,17 @@ impl Ui {
         };
         Ui {
             style,
+            lines: false,
+            state: Mutex::default(),
+        }
+    }
+
+    /// The same that also shows each line of a build's output.
+    #[must_use]
+    pub fn with_build_output(&self) -> Ui {
+        Ui {
+            style: self.style.clone(),
+            lines: true,
             state: Mutex::default(),
         }
     }
@@ -177,9 +190,13 @@ impl Progress for Ui {
                 self.say(&format!("{stage} {detail}"));
             }
             BuildEvent::Count { stage, done, total } => self.count(&stage.to_string(), done, total),
-            BuildEvent::Line(_) => {}
+            BuildEvent::Line(line) => self.say(&escape(line.as_bytes())),
             BuildEvent::Note(line) => self.say(&escape(line.as_bytes())),
             BuildEvent::Warning(line) => self.warn(&escape(line.as_bytes())),
         }
+    }
+
+    fn wants_lines(&self) -> bool {
+        self.lines
     }
 }

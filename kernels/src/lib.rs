@@ -40,6 +40,7 @@ mod files;
 #[cfg(test)]
 mod properties;
 mod spelling;
+mod warnings;
 
 pub use build::{BuildError, BuildOptions, get_or_build, get_or_build_profiled};
 pub use cache::Cache;
@@ -51,3 +52,4 @@ pub use progress::{BuildEvent, BuildStage, Progress};
 pub use series::{Series, SeriesError};
 pub use spec::KernelSpec;
 pub use store::Kernel;
+pub use warnings::CompilerWarning;

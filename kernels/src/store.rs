@@ -5,6 +5,7 @@
 //! never changed; one whose image is not what the manifest says is made again.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::image::ImageKind;
 use crate::source::Identity;
 use crate::spec::Direction;
 use crate::tools::toolchain::Toolchain;
+use crate::warnings::CompilerWarning;
 
 /// The number of the manifest's form.
 pub const SCHEMA: u32 = 1;
@@ -26,6 +28,7 @@ const MANIFEST: &str = "manifest.json";
 pub(crate) const CONFIG: &str = "config";
 pub(crate) const SYSTEM_MAP: &str = "System.map";
 pub(crate) const LOG: &str = "build.log";
+pub(crate) const WARNINGS: &str = "warnings.json";
 
 /// A kernel that can be booted. While it or a clone of it lives, it is not pruned.
 #[derive(Debug, Clone)]
@@ -172,6 +175,33 @@ impl Kernel {
         Ok(Some(Config::parse(&String::from_utf8_lossy(&text))))
     }
 
+    /// The warnings of the compiler and the other tools about all that it was built from, or
+    /// `None` if they are not known: somebody else built it, or an earlier release of numalab,
+    /// which did not keep them.
+    ///
+    /// # Errors
+    /// The file that they are kept in cannot be read, or is damaged.
+    pub fn warnings(&self) -> Result<Option<Vec<CompilerWarning>>, CacheError> {
+        let path = self.image.with_file_name(WARNINGS);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(CacheError::io("read", path, error)),
+        };
+        serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|error| CacheError::Damaged {
+                path,
+                why: error.to_string(),
+            })
+    }
+
+    /// What `make` and its tools printed, if numalab built it.
+    pub fn build_log(&self) -> Option<PathBuf> {
+        let path = self.image.with_file_name(LOG);
+        path.is_file().then_some(path)
+    }
+
     /// The addresses of its symbols, if they are known.
     pub fn system_map(&self) -> Option<PathBuf> {
         let path = self.image.with_file_name(SYSTEM_MAP);
@@ -252,12 +282,7 @@ pub(crate) fn publish(
     manifest: &Manifest,
     name: &str,
 ) -> Result<Kernel, CacheError> {
-    let path = entry.path().join(MANIFEST);
-    let text = serde_json::to_vec_pretty(manifest).map_err(|error| CacheError::Damaged {
-        path: path.clone(),
-        why: error.to_string(),
-    })?;
-    fs::write(&path, text).map_err(|error| CacheError::io("write", path, error))?;
+    write_json(&entry.path().join(MANIFEST), manifest)?;
     let lock = entry.publish(cache, &manifest.key.to_string())?;
     let place = lock.entry().to_owned();
     open(lock, &manifest.key, name).map_err(|why| CacheError::Damaged { path: place, why })
@@ -269,6 +294,13 @@ pub(crate) fn image_name(kind: ImageKind) -> &'static str {
         ImageKind::Vmlinux => "vmlinux",
         ImageKind::BzImage => "bzImage",
     }
+}
+
+/// Writes a file of an entry.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CacheError> {
+    let text = serde_json::to_vec_pretty(value)
+        .map_err(|error| CacheError::io("write", path, error.into()))?;
+    fs::write(path, text).map_err(|error| CacheError::io("write", path, error))
 }
 
 /// Copies a file into an entry.

@@ -118,6 +118,10 @@ pub(super) enum KernelCommand {
         /// Compiler processes at a time; by default what processors and memory allow.
         #[arg(long, short, value_parser = jobs)]
         jobs: Option<usize>,
+        /// Prints every line of the build's output. For a kernel that is in the cache, the
+        /// output of its build is printed.
+        #[arg(long, short)]
+        verbose: bool,
     },
 }
 

@@ -274,6 +274,9 @@ impl<'a> Work<'a> {
         store::copy(&built.system_map, &entry.path().join(store::SYSTEM_MAP))?;
         store::copy(&built.config, &entry.path().join(store::CONFIG))?;
         store::copy(&log, &entry.path().join(store::LOG))?;
+        if let Some(warnings) = &built.compiler_warnings {
+            store::write_json(&entry.path().join(store::WARNINGS), warnings)?;
+        }
         if let Some(plan) = &built.profile {
             let before = pristine_too(tree, before, &files)?;
             let compiler = &toolchain.cc;

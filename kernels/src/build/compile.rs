@@ -19,6 +19,7 @@ use crate::progress::{BuildEvent, BuildStage, Progress};
 use crate::source::tree::SourceTree;
 use crate::tools::process::{Job, Told};
 use crate::tools::toolchain::{Toolbox, Toolchain};
+use crate::warnings::{Collector, CompilerWarning};
 pub use error::BuildError;
 pub(crate) use make::VARIABLES;
 
@@ -65,6 +66,8 @@ pub(crate) struct Built {
     pub(crate) profile: Option<ProfilePlan>,
     pub(crate) warnings: Vec<String>,
     pub(crate) notes: Vec<String>,
+    /// `None` if those of earlier builds in the object tree are not known.
+    pub(crate) compiler_warnings: Option<Vec<CompilerWarning>>,
     pub(crate) vmlinux: PathBuf,
     pub(crate) system_map: PathBuf,
     pub(crate) config: PathBuf,
@@ -120,6 +123,7 @@ impl Build<'_> {
             profile,
             warnings,
             notes,
+            compiler_warnings: self.objects.memory().compiler_warnings,
             vmlinux: objects.join("vmlinux"),
             system_map: objects.join("System.map"),
             config: objects.join(".config"),
@@ -173,6 +177,9 @@ impl Build<'_> {
             .into());
         }
         profile::seed(&to, &from)?;
+        let mut memory = self.objects.memory();
+        memory.compiler_warnings = plain.memory().compiler_warnings;
+        self.objects.remember(&memory)?;
         self.objects.end()?;
         Ok(true)
     }
@@ -264,10 +271,12 @@ impl Build<'_> {
         } else {
             memory.warm_steps
         };
+        let source = self.tree.src();
         let mut steps = Steps::default();
+        let mut collector = Collector::of(&source);
         let mut told = 0;
         let wants_lines = self.progress.wants_lines();
-        self.make(
+        let made = self.make(
             &["vmlinux"],
             &format!("compiling {}", self.name),
             self.deadline,
@@ -276,6 +285,7 @@ impl Build<'_> {
             &mut |event| match event {
                 Told::Line(line) => {
                     steps.take(line);
+                    collector.take(line);
                     if wants_lines {
                         self.progress.event(BuildEvent::Line(line));
                     }
@@ -290,7 +300,11 @@ impl Build<'_> {
                 }
                 Told::Tick => {}
             },
-        )?;
+        );
+        // Also after a failure: what was compiled by then is not compiled again.
+        memory.compiler_warnings = collector.with(memory.compiler_warnings);
+        self.objects.remember(&memory)?;
+        made?;
         if cold {
             memory.cold_steps = Some(steps.done);
             // An estimate for the next source's first build; nothing depends on it.

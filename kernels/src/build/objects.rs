@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::CacheError;
 use crate::digest::Digest;
 use crate::files::empty;
+use crate::warnings::CompilerWarning;
 
 /// The object trees of one source tree.
 pub(crate) struct Objects {
@@ -38,6 +39,9 @@ pub(crate) struct Memory {
     /// What became of a whole configuration.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
+    /// The compiler's warnings about all that is in the tree; `None` if they are not known.
+    #[serde(default)]
+    pub(crate) compiler_warnings: Option<Vec<CompilerWarning>>,
     /// Steps of the last build that began with nothing.
     pub(crate) cold_steps: Option<u64>,
     /// Steps of the last other build.
@@ -109,6 +113,12 @@ impl Objects {
             remove_since(&path, since, &mut removed)
                 .map_err(|error| CacheError::io("clean", &path, error))?;
             fs::remove_file(&marker).map_err(|error| CacheError::io("remove", &marker, error))?;
+        }
+        if self.is_empty() {
+            self.remember(&Memory {
+                compiler_warnings: Some(Vec::new()),
+                ..self.memory()
+            })?;
         }
         Ok(removed)
     }

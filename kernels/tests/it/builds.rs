@@ -179,6 +179,49 @@ fn a_compilers_errors_are_told_with_the_logs_place() {
 }
 
 #[test]
+fn a_kernel_keeps_the_warnings_of_all_that_it_was_built_from() {
+    let bench = Bench::new();
+    let base = bench.get_or_build(&bench.wanted("small")).unwrap();
+    assert_eq!(base.warnings().unwrap(), Some(Vec::new()));
+
+    let text = "\treturn value + 1;\n+#warning \"two\"";
+    let warns = diff("second.c", "\treturn value + 1;", text).replace(",3 @@\n", ",4 @@\n");
+    let warns = warns.replacen("@@ -4,4 +", "@@ -4,3 +", 1);
+    let texts = |kernel: &numalab_kernels::Kernel| {
+        let warnings = kernel.warnings().unwrap().unwrap();
+        let texts = warnings.iter().map(|warning| {
+            let place = (warning.file.as_str(), warning.line);
+            assert_eq!(place, ("second.c", Some(6)));
+            warning.text.clone()
+        });
+        texts.collect::<Vec<_>>()
+    };
+    let expected = ["#warning \"two\" [-Wcpp]"];
+    let one = bench
+        .get_or_build(&bench.patched(&warns, Direction::Apply))
+        .unwrap();
+    assert_eq!(texts(&one), expected);
+
+    // second.c is not compiled again, and its compiler's warning stands.
+    let both = format!(
+        "{warns}{}",
+        "--- a/include/value.h\n+++ b/include/value.h\n@@ -1 +1 @@\n-#define VALUE 1\n+#define VALUE 2\n"
+    );
+    let two = bench
+        .get_or_build(&bench.patched(&both, Direction::Apply))
+        .unwrap();
+    assert_eq!(compiled(&two), ["first.o"]);
+    assert_eq!(texts(&two), expected);
+
+    // An entry of an earlier release has no such file.
+    fs::remove_file(two.image.with_file_name("warnings.json")).unwrap();
+    let two = bench
+        .get_or_build(&bench.patched(&both, Direction::Apply))
+        .unwrap();
+    assert_eq!(two.warnings().unwrap(), None);
+}
+
+#[test]
 fn a_damaged_image_is_made_again_and_told() {
     let bench = Bench::new();
     let kernel = bench.get_or_build(&bench.wanted("small")).unwrap();
