@@ -64,13 +64,7 @@ impl Sides {
         let base = workspace.kernel(base, limits, ui, cancel)?;
         let patched = match workspace.kernel(patched, limits, ui, cancel) {
             Ok(kernel) => Ok(kernel),
-<<<<<<< HEAD
-            Err(Error::Kernel(error)) if error.kind() == ErrorKind::Build => {
-                Err(text::sentence(&error))
-            }
-=======
-            Err(Error::Kernel(error)) if error.class() == Class::Build => Err(sentence(&error)),
->>>>>>> 275dd32 (harness: what a run is made of lies below the reports that show it)
+            Err(Error::Kernel(error)) if error.kind() == ErrorKind::Build => Err(sentence(&error)),
             Err(error) => return Err(error),
         };
         Ok(Sides {

@@ -138,13 +138,8 @@ fn attempt(workshop: &Workshop<'_>, wanted: &KernelSpec) -> Result<LayerState, E
 /// Without a patch that was left out, a later one need not apply: that is an answer, too.
 fn attempt_without(workshop: &Workshop<'_>, wanted: &KernelSpec) -> Result<LayerState, Error> {
     match attempt(workshop, wanted) {
-<<<<<<< HEAD
         Err(Error::Kernel(error)) if error.kind() == numalab_kernels::ErrorKind::Input => {
-            let why = crate::report::text::sentence(&error);
-=======
-        Err(Error::Kernel(error)) if error.class() == numalab_kernels::Class::Input => {
             let why = crate::error_chain::sentence(&error);
->>>>>>> 275dd32 (harness: what a run is made of lies below the reports that show it)
             Ok(LayerState::NotApplied(why))
         }
         other => other,
