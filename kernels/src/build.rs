@@ -6,5 +6,5 @@ mod jobs;
 pub(crate) mod log;
 pub(crate) mod objects;
 
-pub use builder::{BuildOptions, get_or_build, get_or_build_profiled};
+pub use builder::{BuildOptions, get_or_build, get_or_build_profiled, touched};
 pub use compile::BuildError;

@@ -42,7 +42,7 @@ mod properties;
 mod spelling;
 mod warnings;
 
-pub use build::{BuildError, BuildOptions, get_or_build, get_or_build_profiled};
+pub use build::{BuildError, BuildOptions, get_or_build, get_or_build_profiled, touched};
 pub use cache::Cache;
 pub use catalog::Catalog;
 pub use digest::Digest;

@@ -6,12 +6,12 @@
 //! are read as far as diffs go: what a series should contain, and in which order,
 //! is not checked here.
 
-mod already;
 mod apply;
 mod conflict;
-mod fits;
+mod functions;
 mod names;
 pub(crate) mod text;
+mod touched;
 
 use std::fmt;
 use std::io;
@@ -21,9 +21,9 @@ use crate::cache::CacheError;
 use crate::error_kind::ErrorKind;
 use crate::tools::process::JobError;
 
-pub(crate) use apply::work_out;
-pub(crate) use fits::fits;
+pub(crate) use apply::{Outcome, work_out};
 pub(crate) use names::check;
+pub use touched::{Change, Touched, TouchedFile};
 
 /// Why patches cannot be applied.
 #[derive(Debug, thiserror::Error)]
@@ -59,19 +59,23 @@ pub enum PatchError {
         why: &'static str,
     },
     /// A file that it changes does not exist.
-    #[error("the patch {patch} changes {file:?}, which this source does not have{advice}")]
+    #[error(
+        "the patch {patch} changes {file:?}, which this source does not have{}",
+        made_on(base)
+    )]
     Missing {
         /// The patch: where it was, and its subject.
         patch: String,
         /// The file.
         file: String,
-        /// For which source it may be meant.
-        advice: Box<Advice>,
+        /// The commit that its author made it on, if its mails say.
+        base: Option<String>,
     },
     /// It does not fit.
     #[error(
-        "the patch {patch} cannot be {}: {file}, {hunk}, does not match this source; {why}{advice}",
-        if *revert { "taken back" } else { "applied" },
+        "the patch {patch} cannot be {}: {file}, {hunk}, does not match this source; {why}{}",
+        if *revert { "reverted" } else { "applied" },
+        made_on(base),
     )]
     Conflict {
         /// The patch: where it was, and its subject.
@@ -80,12 +84,12 @@ pub enum PatchError {
         file: String,
         /// The place in it: a hunk's header, or what is wrong with the whole file.
         hunk: String,
-        /// Whether it was to be taken back.
+        /// Whether it was to be reverted.
         revert: bool,
-        /// What is known of why.
-        why: Box<Mismatch>,
-        /// For which source it may be meant.
-        advice: Box<Advice>,
+        /// Why, as far as git can show it.
+        why: Mismatch,
+        /// The commit that its author made it on, if its mails say.
+        base: Option<String>,
     },
     /// The tool failed in another way, or did nothing.
     #[error("git apply failed on the patch {patch}: {why}")]
@@ -103,51 +107,24 @@ pub enum PatchError {
     Job(#[from] JobError),
 }
 
-/// Why a patch does not fit, as far as can be told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a patch does not fit, as far as git can show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch {
-    /// It is already in the source.
-    AlreadyThere,
-    /// It was to be taken back and is not in the source.
-    NotThere,
-    /// Without regard to white space it fits.
+    /// It is already applied.
+    AlreadyApplied,
+    /// It was to be reverted and is not applied.
+    NotApplied,
+    /// It fits if white space is ignored.
     WhiteSpace,
-    /// All code that it adds stands where it would add it, though not as its text.
-    InAnotherForm {
-        /// The file.
-        file: String,
-        /// The line of the first of it, from 1.
-        line: usize,
-    },
-    /// Most of the lines that it adds are in the files that it touches.
-    MostlyThere {
-        /// How many.
-        lines: usize,
-        /// Of how many that are telling.
-        of: usize,
-    },
-    /// The source is another one there.
+    /// Neither.
     Unknown,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::InAnotherForm { file, line } => {
-                return write!(
-                    formatter,
-                    "it is already there in another form: the code that it adds is at {file}:{line}"
-                );
-            }
-            Self::MostlyThere { lines, of } => {
-                return write!(
-                    formatter,
-                    "{lines} of {of} lines that it adds are in these files: it may be there already, \
-                     in another form"
-                );
-            }
-            Self::AlreadyThere => "it is already there (taking it back would work)",
-            Self::NotThere => "it is not there (applying it would work)",
+            Self::AlreadyApplied => "it is already applied (reverting it would work)",
+            Self::NotApplied => "it is not applied (applying it would work)",
             Self::WhiteSpace => {
                 "only white space differs (a mail program or an editor may have changed it)"
             }
@@ -156,42 +133,15 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// For which source a patch may be meant.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Advice {
-    /// The commit that its mails name as the one that it was made on.
-    pub base_commit: Option<String>,
-    /// The other sources in the cache, and whether all the patches fit them; `None` if
-    /// none was tried.
-    pub fits: Option<Vec<String>>,
-}
-
-impl fmt::Display for Advice {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(base) = &self.base_commit {
-            write!(formatter, "; it was made on commit {base}")?;
-        }
-        match self.fits.as_deref() {
-            None => Ok(()),
-            Some([]) => formatter.write_str("; it fits no other source in the cache either"),
-            Some(fits) => write!(
-                formatter,
-                "; of the other sources in the cache it fits {}",
-                fits.join(", ")
-            ),
-        }
+/// The commit that a patch was made on, as a clause.
+fn made_on(base: &Option<String>) -> String {
+    match base {
+        Some(commit) => format!("; it was made on commit {commit}"),
+        None => String::new(),
     }
 }
 
 impl PatchError {
-    /// What it advises, if it is that the patch does not fit.
-    pub(crate) fn advice(&mut self) -> Option<&mut Advice> {
-        match self {
-            Self::Missing { advice, .. } | Self::Conflict { advice, .. } => Some(advice),
-            _ => None,
-        }
-    }
-
     /// Whose fault it is.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use miette::miette;
 use numalab::guest::mode::AcceleratorChoice;
+use numalab::jobs::check::touched::touched;
 use numalab::jobs::check::{self, text};
 use numalab::jobs::comparison;
 use numalab::run::Runner;
@@ -216,9 +217,12 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         .cloned()
         .collect();
     let runner = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
+    let limits = Limits::default();
+    let touched = touched(workspace, &base, &series, limits, &ui, cancel)?;
     let request = check::CheckRequest {
         base: &base,
         series: &series,
+        touched: &touched,
         runs: comparison::CompareRequest {
             scenarios: &scenarios,
             seeds: &[1],
@@ -235,8 +239,7 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         trace: case.watched,
         repeat: "numalab check ...",
     };
-    let (report, folder) =
-        check::run(workspace, runner, &request, Limits::default(), &ui, cancel).await?;
+    let (report, folder) = check::run(workspace, runner, &request, limits, &ui, cancel).await?;
     let text = text::check(&report);
     let missing: Vec<_> = case
         .says

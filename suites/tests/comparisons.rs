@@ -123,7 +123,8 @@ pub(crate) fn trials(bench: &Arc<Bench>) -> Vec<Trial> {
     trials.chain([excluded, upstream]).collect()
 }
 
-/// A patch that upstream has taken is told as such, although its text differs there.
+/// A patch that upstream has taken in another form does not apply, and the error names the
+/// hunk.
 fn already_there(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
     let patch = bench
         .workspace
@@ -138,8 +139,7 @@ fn already_there(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
         Ok(kernel) => return Err(miette!("it was built: {}", kernel.id.shown())),
         Err(error) => numalab::error_chain::sentence(&error),
     };
-    let expected = "does not match this source; it is already there in another form: the code \
-                    that it adds is at kernel/sched/fair.c:";
+    let expected = "kernel/sched/fair.c, hunk 1 (@@";
     if !said.contains(expected) {
         return Err(miette!("{said}\nexpected: {expected}"));
     }

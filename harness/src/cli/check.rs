@@ -1,13 +1,14 @@
 //! `numalab check`.
 
+use numalab_kernels::patch::Touched;
+use numalab_kernels::series;
 use numalab_kernels::spec::Direction;
-use numalab_kernels::{Series, series};
 use tokio_util::sync::CancellationToken;
 
 use super::args::{CheckArgs, ModeName};
 use super::{Failure, INCONCLUSIVE, print};
 use crate::jobs::check::choice::{self, Chosen};
-use crate::jobs::check::touched::Touched;
+use crate::jobs::check::touched::touched;
 use crate::jobs::check::{self, paste, text};
 use crate::jobs::comparison;
 use crate::scenario::Scenario;
@@ -39,19 +40,22 @@ pub(super) async fn check(
     for note in &series.notes {
         ui.say(note);
     }
-    let (scenarios, chosen) = choose(args, scenarios, &series);
+    let limits = Limits {
+        jobs: args.platform.jobs,
+    };
+    let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
+    let touched = touched(&workspace, &base, &series, limits, ui, cancel)?;
+    let all = scenarios;
+    let (scenarios, chosen) = choose(args, &all, &touched);
     if scenarios.is_empty() {
-        ui.warn(
-            "no scenario declares a function or file that the series touches: without \
-             --touching all are run",
-        );
+        ui.warn(&choice::nothing(&all, &touched));
         return Ok(INCONCLUSIVE);
     }
-    let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
     let runner = args.platform.check(&workspace)?;
     let request = check::CheckRequest {
         base: &base,
         series: &series,
+        touched: &touched,
         runs: comparison::CompareRequest {
             scenarios: &scenarios,
             seeds: &seeds,
@@ -66,9 +70,6 @@ pub(super) async fn check(
         coverage: !args.no_coverage,
         trace: args.trace,
         repeat: &repeat(args),
-    };
-    let limits = Limits {
-        jobs: args.platform.jobs,
     };
     let (report, folder) = check::run(&workspace, runner, &request, limits, ui, cancel).await?;
     if json {
@@ -88,17 +89,13 @@ pub(super) async fn check(
 /// The scenarios that are run, with the reason of each where there is a choice.
 fn choose(
     args: &CheckArgs,
-    scenarios: Vec<Scenario>,
-    series: &Series,
+    scenarios: &[Scenario],
+    touched: &Touched,
 ) -> (Vec<Scenario>, Vec<Chosen>) {
     if !args.touching {
-        return (scenarios, Vec::new());
+        return (scenarios.to_vec(), Vec::new());
     }
-    let mut touched = Touched::default();
-    for patch in &series.patches {
-        touched.add(&patch.bytes);
-    }
-    choice::touching(&scenarios, &touched)
+    choice::touching(scenarios, touched)
         .into_iter()
         .map(|(scenario, chosen)| (scenario.clone(), chosen))
         .unzip()

@@ -18,6 +18,7 @@ mod passes;
 mod unchanged;
 
 use camino::Utf8PathBuf;
+use numalab_kernels::patch::Touched;
 use numalab_kernels::spec::{Direction, Origin};
 use numalab_kernels::{ErrorKind, KernelSpec, Series};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +36,6 @@ use crate::workspace::{BootKernel, Limits, Workspace};
 use choice::Chosen;
 use evidence::Evidence;
 use report::{CheckReport, PatchId, SeriesId, Step};
-use touched::Touched;
 
 /// What is checked, and how.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +44,8 @@ pub struct CheckRequest<'a> {
     pub base: &'a KernelSpec,
     /// The series.
     pub series: &'a Series,
+    /// What the series touches, by [`touched::touched`].
+    pub touched: &'a Touched,
     /// What is run, and with which seeds.
     pub runs: comparison::CompareRequest<'a>,
     /// Why each scenario is run.
@@ -235,10 +237,6 @@ pub async fn run(
         patched_name: whole.name,
         ..whole_report(&runner, request, &base, &patched, compared)
     };
-    let mut touched = Touched::default();
-    for patch in &request.series.patches {
-        touched.add(&patch.bytes);
-    }
     let words = whole
         .overall
         .iter()
@@ -255,11 +253,11 @@ pub async fn run(
         chosen: request.chosen.to_vec(),
         unchanged: match &whole.overall {
             Some(overall) if overall.word == Change::ChangesNothing => {
-                unchanged::of(&touched, count == 1, &workspace.cache, base.built())
+                unchanged::of(request.touched, &workspace.cache, base.built())
             }
             _ => Vec::new(),
         },
-        touched,
+        touched: request.touched.clone(),
         each,
         coverage: evidence.coverage,
         uncovered: evidence.uncovered,

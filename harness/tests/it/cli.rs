@@ -348,12 +348,77 @@ fn a_check_of_what_is_no_patch_or_no_kernel_is_wrong_input() {
         .stderr(contains("1 to 1000 at a time"));
 }
 
+/// A folder that looks like a kernel's source, with a function of the scheduler and one that
+/// no scenario declares.
+fn source(folder: &Path) -> String {
+    let source = folder.join("source");
+    fs::create_dir_all(source.join("kernel/sched")).unwrap();
+    for (name, text) in [
+        (
+            "Makefile",
+            "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 0\nEXTRAVERSION =\n",
+        ),
+        ("Kconfig", "config NUMA\n\tbool\n"),
+        (
+            "kernel/sched/fair.c",
+            "static void task_numa_work(void *work)\n{\n\tint a = 1;\n\tint b = 2;\n\tint c = 3;\n\
+             \tint d = 4;\n}\n",
+        ),
+        ("kernel/other.c", "void other(void)\n{\n\tint a = 1;\n}\n"),
+    ] {
+        fs::write(source.join(name), text).unwrap();
+    }
+    source.to_string_lossy().into_owned()
+}
+
 #[test]
 fn a_series_that_touches_no_subject_gives_no_answer() {
     let folder = folder();
+    let base = source(folder.path());
+    let patch = "--- a/kernel/other.c\n+++ b/kernel/other.c\n@@ -2,3 +2,3 @@\n {\n-\tint a = 1;\n\
+                 +\tint a = 2;\n }\n";
+    let file = folder.path().join("other.patch");
+    fs::write(&file, patch).unwrap();
     numalab(folder.path())
-        .args(["check", COMMENT_ONLY, "--base", "linux-6.12", "--touching"])
+        .arg("check")
+        .arg(&file)
+        .args(["--base", &base, "--touching"])
         .assert()
         .code(3)
-        .stderr(contains("no scenario declares a function or file"));
+        .stderr(contains("the series touches: kernel/other.c (other)"))
+        .stderr(contains("task_numa_work"));
+}
+
+/// The names in a diff need no `a/`, and its hunks' headers no function.
+#[test]
+fn touching_finds_the_function_in_the_source() {
+    let folder = folder();
+    let base = source(folder.path());
+    for (file, old, new) in [
+        (
+            "git.patch",
+            "a/kernel/sched/fair.c",
+            "b/kernel/sched/fair.c",
+        ),
+        (
+            "noprefix.patch",
+            "kernel/sched/fair.c",
+            "kernel/sched/fair.c",
+        ),
+    ] {
+        let patch = format!(
+            "--- {old}\n+++ {new}\n@@ -4,4 +4,4 @@\n \tint b = 2;\n-\tint c = 3;\n+\tint c = 4;\n \
+             \tint d = 4;\n }}\n"
+        );
+        let file = folder.path().join(file);
+        fs::write(&file, patch).unwrap();
+        // The source is no kernel, so that it goes no further than to its build.
+        numalab(folder.path())
+            .arg("check")
+            .arg(&file)
+            .args(["--base", &base, "--touching"])
+            .assert()
+            .stderr(contains("no scenario declares").not())
+            .stderr(contains("make"));
+    }
 }

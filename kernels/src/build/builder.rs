@@ -6,6 +6,7 @@ mod alternative;
 mod foreign;
 mod key;
 mod options;
+mod touched;
 mod tree;
 
 use std::fs;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use alternative::Chosen;
 use jiff::Timestamp;
 pub use options::BuildOptions;
+pub use touched::touched;
 use tree::{hiding_headers, pristine_too};
 
 use crate::build::compile::{Build, BuildError, Built, Profiling, VARIABLES};
@@ -118,14 +120,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn make(&self, name: &str, recipe: &Recipe) -> Result<Kernel, KernelError> {
-        let requested = self.requested(recipe)?;
-        self.tools.check_build(Path::new("/nonexistent"))?;
-        if !recipe.patches.is_empty() {
-            self.tools.check_patch()?;
-        }
-        let toolchain = self.tools.identify()?;
-        let getting = Fetcher {
+    fn fetcher(&self) -> Fetcher<'_> {
+        Fetcher {
             cache: self.cache,
             tools: &self.tools,
             progress: self.progress,
@@ -134,7 +130,17 @@ impl<'a> Work<'a> {
             stall_deadline: self.options.stall_deadline,
             wait_deadline: self.options.wait_deadline,
             fresh: self.options.fresh,
-        };
+        }
+    }
+
+    fn make(&self, name: &str, recipe: &Recipe) -> Result<Kernel, KernelError> {
+        let requested = self.requested(recipe)?;
+        self.tools.check_build(Path::new("/nonexistent"))?;
+        if !recipe.patches.is_empty() {
+            self.tools.check_patch()?;
+        }
+        let toolchain = self.tools.identify()?;
+        let getting = self.fetcher();
         let fresh = self.options.fresh;
         let Chosen {
             source,

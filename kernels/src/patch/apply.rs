@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::names::{safe, unsafe_name};
 use super::text::{self, FileChange};
-use super::{Mismatch, PatchError, already, conflict};
+use super::{Mismatch, PatchError, conflict};
 use crate::source::tree::{self, Content, SourceTree};
 use crate::spec::{Direction, Patch};
 use crate::tools::git;
@@ -124,7 +124,7 @@ impl Area<'_> {
                     }),
             ),
             Err(said) => {
-                let why = self.mismatch(patch, &touched, outcome, strip)?;
+                let why = self.mismatch(patch, strip)?;
                 return Err(conflict::conflict(patch, &changes, &said, why));
             }
         }
@@ -150,13 +150,7 @@ impl Area<'_> {
     }
 
     /// Why a patch does not fit the files as they are.
-    fn mismatch(
-        &self,
-        patch: &Patch,
-        touched: &[Names],
-        outcome: &Outcome,
-        strip: usize,
-    ) -> Result<Mismatch, PatchError> {
+    fn mismatch(&self, patch: &Patch, strip: usize) -> Result<Mismatch, PatchError> {
         let revert = patch.direction == Direction::Revert;
         let plain = without_crlf(&patch.bytes);
         let fits = |revert, trial| {
@@ -169,26 +163,14 @@ impl Area<'_> {
         };
         if fits(!revert, Trial::Exact)? {
             return Ok(match patch.direction {
-                Direction::Apply => Mismatch::AlreadyThere,
-                Direction::Revert => Mismatch::NotThere,
+                Direction::Apply => Mismatch::AlreadyApplied,
+                Direction::Revert => Mismatch::NotApplied,
             });
         }
         if fits(revert, Trial::AnyWhiteSpace)? {
             return Ok(Mismatch::WhiteSpace);
         }
-        if revert {
-            return Ok(Mismatch::Unknown);
-        }
-        let files: Vec<&[u8]> = touched
-            .iter()
-            .flat_map(|(old, new)| [old, new])
-            .flatten()
-            .filter_map(|name| outcome.files.get(name)?.as_ref())
-            .map(|file| &file.bytes[..])
-            .collect();
-        Ok(already::told(&patch.bytes, strip, &outcome.files)
-            .or_else(|| conflict::mostly_there(&patch.bytes, &files))
-            .unwrap_or(Mismatch::Unknown))
+        Ok(Mismatch::Unknown)
     }
 
     /// How many leading parts the patch's names have too many: 1, or none if only
@@ -267,7 +249,7 @@ impl Area<'_> {
                 Err(PatchError::Missing {
                     patch: patch.label(),
                     file: name,
-                    advice: conflict::advice(patch),
+                    base: patch.base_commit.clone(),
                 })
             }
             _ => Ok(()),

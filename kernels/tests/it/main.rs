@@ -24,4 +24,5 @@ mod series;
 mod server;
 mod shipped;
 mod tarballs;
+mod touched;
 mod words;

@@ -199,7 +199,7 @@ impl<'a> Judge<'a> {
             match build() {
                 Err(Error::Kernel(KernelError::Patch(PatchError::Conflict {
                     patch, why, ..
-                }))) if matches!(*why, Mismatch::AlreadyThere | Mismatch::NotThere) => {
+                }))) if matches!(why, Mismatch::AlreadyApplied | Mismatch::NotApplied) => {
                     let before = patches.len();
                     patches.retain(|one| one.label() != patch);
                     if patches.len() == before {

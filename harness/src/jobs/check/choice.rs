@@ -1,8 +1,10 @@
 //! Choosing scenarios by what a patch touches.
 
+use std::collections::BTreeSet;
+
+use numalab_kernels::patch::Touched;
 use serde::{Deserialize, Serialize};
 
-use super::touched::Touched;
 use crate::scenario::Scenario;
 
 /// A scenario that is run, and why.
@@ -28,4 +30,33 @@ pub fn touching<'a>(scenarios: &'a [Scenario], touched: &Touched) -> Vec<(&'a Sc
         Some((scenario, chosen))
     });
     chosen.collect()
+}
+
+/// Both sides of a choice that comes out empty: what the series touches, and what the
+/// scenarios declare.
+pub fn nothing(scenarios: &[Scenario], touched: &Touched) -> String {
+    let files = touched.files.iter().map(|file| {
+        let functions: Vec<&str> = file.functions.iter().map(String::as_str).collect();
+        match &functions[..] {
+            [] => file.path.clone(),
+            functions => format!("{} ({})", file.path, functions.join(", ")),
+        }
+    });
+    let files: Vec<String> = files.collect();
+    let declared: BTreeSet<&str> = scenarios
+        .iter()
+        .flat_map(|scenario| &scenario.subject)
+        .map(String::as_str)
+        .collect();
+    let or_nothing = |list: String| match list.is_empty() {
+        true => "nothing".to_owned(),
+        false => list,
+    };
+    let declared = declared.into_iter().collect::<Vec<_>>().join(", ");
+    format!(
+        "no scenario declares a function or file that the series touches\n  the series touches: {}\n  \
+         the scenarios declare: {}\nwithout --touching, all scenarios are run",
+        or_nothing(files.join(", ")),
+        or_nothing(declared),
+    )
 }

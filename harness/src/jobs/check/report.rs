@@ -1,9 +1,9 @@
 //! What a check gave: `report.json` of its folder.
 
+use numalab_kernels::patch::Touched;
 use serde::{Deserialize, Serialize};
 
 use super::choice::Chosen;
-use super::touched::Touched;
 use crate::jobs::coverage::Coverage;
 use crate::jobs::divergence::Divergence;
 use crate::report::{Compared, ComparisonReport, KernelId, RunReport};

@@ -1,34 +1,23 @@
 //! Why a series changes nothing in a kernel, file by file.
 
 use numalab_kernels::guard::{Compiled, Source};
+use numalab_kernels::patch::{Touched, TouchedFile};
 use numalab_kernels::{Cache, Kernel};
 
 use super::report::Unchanged;
-use super::touched::Touched;
 
-/// The reasons, as far as they can be told. `is_alone`: the series is one patch.
-pub(super) fn of(
-    touched: &Touched,
-    is_alone: bool,
-    cache: &Cache,
-    kernel: &Kernel,
-) -> Vec<Unchanged> {
+/// The reasons, as far as they can be told.
+pub(super) fn of(touched: &Touched, cache: &Cache, kernel: &Kernel) -> Vec<Unchanged> {
     let source = Source::of(cache, kernel);
     let reasons = touched.files.iter().map(|file| Unchanged {
-        file: file.clone(),
-        because: because(touched, file, is_alone, source.as_ref(), kernel),
+        file: file.path.clone(),
+        because: because(file, source.as_ref(), kernel),
     });
     reasons.collect()
 }
 
-fn because(
-    touched: &Touched,
-    file: &str,
-    is_alone: bool,
-    source: Option<&Source>,
-    kernel: &Kernel,
-) -> String {
-    if touched.only_comments(file) {
+fn because(file: &TouchedFile, source: Option<&Source>, kernel: &Kernel) -> String {
+    if file.only_comments() {
         return "only comments and blank lines are changed".to_owned();
     }
     let Some(source) = source else {
@@ -41,7 +30,7 @@ fn because(
         };
         options.filter(|option| !is_set(option)).collect()
     };
-    match source.compiled(file) {
+    match source.compiled(&file.path) {
         Compiled::NoCode => return "it is nothing that is compiled".to_owned(),
         Compiled::With(options) => {
             let unset = unset(&mut options.into_iter());
@@ -51,10 +40,12 @@ fn because(
         }
         Compiled::Header | Compiled::Unknown => {}
     }
-    // Where the patches before it moved lines, the numbers are not the base's.
-    let lines = touched.lines.get(file).filter(|_| is_alone);
-    let around = lines.into_iter().flatten().map(|line| {
-        let options = source.around(file, *line);
+    let lines = file.changes.iter().flat_map(|change| {
+        let removed = u32::try_from(change.removed.len()).unwrap_or(u32::MAX);
+        change.old_line..change.old_line + removed.max(1)
+    });
+    let around = lines.map(|line| {
+        let options = source.around(&file.path, line.into());
         unset(&mut options.into_iter())
     });
     let around: Vec<Vec<String>> = around.collect();
@@ -64,7 +55,7 @@ fn because(
         options.dedup();
         return without("its changed lines are", &options);
     }
-    match source.compiled(file) {
+    match source.compiled(&file.path) {
         Compiled::Header => "a header: what includes it gives the same code".to_owned(),
         Compiled::Unknown => "no Makefile that could be read names it".to_owned(),
         _ => "it is compiled, and gives the same code".to_owned(),

@@ -2,16 +2,17 @@
 //! next: patches are put on, and what `make` cannot know about is forgotten.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::Work;
 use crate::build::objects::Objects;
 use crate::cache::CacheError;
 use crate::error::KernelError;
-use crate::patch;
+use crate::patch::{self, Outcome};
 use crate::progress::{BuildEvent, BuildStage};
 use crate::source::History;
 use crate::source::tree::{Content, SourceTree};
-use crate::spec::Recipe;
+use crate::spec::{Patch, Recipe};
 
 impl Work<'_> {
     /// Makes an object tree that was built from another commit fit for this one.
@@ -47,8 +48,18 @@ impl Work<'_> {
             return Ok(BTreeMap::new());
         };
         let scratch = tree.scratch().join("before");
-        let tools = &self.tools.path;
-        Ok(patch::work_out(tree, subject.before, &scratch, tools, self.cancel)?.files)
+        Ok(self.work_out(subject.before, tree, &scratch)?.files)
+    }
+
+    /// What patches make of the source.
+    pub(super) fn work_out(
+        &self,
+        patches: &[Patch],
+        tree: &SourceTree,
+        scratch: &Path,
+    ) -> Result<Outcome, KernelError> {
+        let path = &self.tools.path;
+        Ok(patch::work_out(tree, patches, scratch, path, self.cancel)?)
     }
 
     pub(super) fn patch(
@@ -63,17 +74,7 @@ impl Work<'_> {
                 detail: &names.join(", "),
             });
         }
-        let scratch = tree.scratch().join("patch");
-        let (patches, path) = (&recipe.patches, &self.tools.path);
-        let outcome =
-            patch::work_out(tree, patches, &scratch, path, self.cancel).map_err(|mut error| {
-                if let Some(advice) = error.advice() {
-                    // It is no more than advice: without it the error is still true.
-                    advice.fits =
-                        patch::fits(self.cache, tree, patches, path, self.cancel).unwrap_or(None);
-                }
-                error
-            })?;
+        let outcome = self.work_out(&recipe.patches, tree, &tree.scratch().join("patch"))?;
         for note in &outcome.notes {
             self.progress.event(BuildEvent::Warning(note));
         }
