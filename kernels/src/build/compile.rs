@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::build::log::Steps;
 use crate::build::objects::Objects;
 use crate::cache::{Cache, CacheError, EntryLock, Part};
-use crate::config::{Config, ConfigError, Requested};
+use crate::config::{self, Config, Requested};
 use crate::digest::{Digest, Digester};
 use crate::error::KernelError;
 use crate::profile::{self, ProfilePlan};
@@ -204,8 +204,8 @@ impl Build<'_> {
             .field("kconfig", self.kconfig.to_string())
             .finish();
         let mut memory = self.objects.memory();
-        let config = self.objects.path().join(".config");
-        if memory.configured == Some(inputs) && config.is_file() {
+        let path = self.objects.path().join(".config");
+        if memory.configured == Some(inputs) && path.is_file() {
             return Ok((memory.warnings, memory.notes));
         }
         self.progress.event(BuildEvent::BuildStage {
@@ -215,8 +215,8 @@ impl Build<'_> {
         let what = format!("configuring {}", self.name);
         match self.requested.whole() {
             // Of two lines with one option Kconfig takes the last.
-            Some(whole) => fs::write(&config, format!("{whole}\n{}", self.requested.given()))
-                .map_err(|error| CacheError::io("write", &config, error))?,
+            Some(whole) => fs::write(&path, format!("{whole}\n{}", self.requested.given()))
+                .map_err(|error| CacheError::io("write", &path, error))?,
             None => {
                 let wanted = self.objects.path().join("numalab.config");
                 fs::write(&wanted, self.requested.given())
@@ -240,13 +240,11 @@ impl Build<'_> {
             &mut |_| {},
         )?;
         let text =
-            fs::read_to_string(&config).map_err(|error| CacheError::io("read", &config, error))?;
-        let text = Config::parse(&text);
-        let warnings = text
-            .check(self.requested, &self.tree.src())
-            .map_err(|error: ConfigError| KernelError::from(error))?;
-        let notes = text.completed(self.requested);
-        if text.value("CONFIG_SYSTEM_TRUSTED_KEYRING") == Some("y") {
+            fs::read_to_string(&path).map_err(|error| CacheError::io("read", &path, error))?;
+        let config = Config::parse(&text);
+        let warnings = config::check(&config, self.requested, &self.tree.src())?;
+        let notes = config::changes(&config, self.requested);
+        if config.value("CONFIG_SYSTEM_TRUSTED_KEYRING") == Some("y") {
             self.tools.check_keyring()?;
         }
         memory.configured = Some(inputs);

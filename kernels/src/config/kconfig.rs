@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::file::Config;
 use crate::cache::CacheError;
-use crate::config::Config;
 use crate::digest::{Digest, Digester};
 use crate::spelling;
 

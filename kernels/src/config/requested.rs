@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Config, ConfigError};
-use crate::config::option::{is_option, is_value};
+use super::error::ConfigError;
+use super::file::Config;
+use super::option::{is_option, is_value};
 use crate::spec::{Fragment, Recipe};
 
 /// Begins a comment of a fragment: the option in the next line need not exist in every
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(requested.text(), "CONFIG_A=y\nCONFIG_B=y\n");
         let source = tempfile::tempdir().unwrap();
         std::fs::write(source.path().join("Kconfig"), "config C\n\tbool\n").unwrap();
-        let warnings = Config::default().check(&requested, source.path()).unwrap();
+        let warnings = crate::config::check(&Config::default(), &requested, source.path()).unwrap();
         assert_eq!(
             warnings,
             ["CONFIG_B (a:3) does not exist in this version of the source"]
