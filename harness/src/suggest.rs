@@ -9,14 +9,9 @@ pub(crate) fn help(name: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return "there is none at all".into();
     }
-    let nearest = known
-        .iter()
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
-        .min();
     let all = known.join(", ");
-    match nearest {
-        Some((_, nearest)) => format!("did you mean {nearest}? There are: {all}"),
+    match numalab_kernels::spelling::nearest(name, known.iter().copied()) {
+        Some(nearest) => format!("did you mean {nearest}? There are: {all}"),
         None => format!("there are: {all}"),
     }
 }

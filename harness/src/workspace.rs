@@ -191,7 +191,7 @@ impl Workspace {
         kernel: Kernel,
         wanted: &KernelSpec,
     ) -> Result<BootKernel, Error> {
-        let initramfs = self.initramfs(&kernel)?;
+        let image = self.initramfs(&kernel)?;
         let provenance = kernel.manifest.built.as_ref();
         let id = KernelId {
             name: kernel.name.clone(),
@@ -202,7 +202,10 @@ impl Workspace {
             path: utf8(&kernel.image)?,
             stored: kernel.manifest.at.to_string(),
             moved: provenance.map_or_else(Vec::new, |built| built.moved.clone()),
-            initramfs,
+            initramfs: image.as_ref().map(|image| GuestImage {
+                path: image.path.clone(),
+                digest: image.digest.clone(),
+            }),
             plan_in: if kernel.manifest.reads_fw_cfg {
                 PlanIn::FwCfg
             } else {
@@ -214,13 +217,17 @@ impl Workspace {
                 _ => true,
             },
         };
-        Ok(BootKernel { id, built: kernel })
+        Ok(BootKernel {
+            id,
+            built: kernel,
+            _image: image,
+        })
     }
 }
 
 impl Workspace {
     /// The guest image with a kernel's own modules, if it needs any.
-    fn initramfs(&self, kernel: &Kernel) -> Result<Option<GuestImage>, Error> {
+    fn initramfs(&self, kernel: &Kernel) -> Result<Option<numalab_images::Image>, Error> {
         let modules: Vec<numalab_images::Module> = kernel
             .modules()
             .map(|(name, path)| {
@@ -236,20 +243,17 @@ impl Workspace {
             return Ok(None);
         }
         let images = utf8(&self.cache.part(Part::Images))?;
-        let image = numalab_images::get_or_build(&images, &modules)?;
-        Ok(Some(GuestImage {
-            path: image.path,
-            digest: image.digest,
-        }))
+        Ok(Some(numalab_images::get_or_build(&images, &modules)?))
     }
 }
 
-/// A kernel that can be booted. While it lives, it is not pruned from the store.
+/// A kernel that can be booted. While it lives, neither it nor its guest image is pruned.
 #[derive(Debug)]
 pub struct BootKernel {
     /// Which.
     pub id: KernelId,
     built: Kernel,
+    _image: Option<numalab_images::Image>,
 }
 
 /// The folder that the user's words are relative to.

@@ -1,19 +1,23 @@
 //! The image as a file, for QEMU to read.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::Module;
 
-/// An image on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An image on disk. While it or a clone of it lives, its file has a shared lock, by which
+/// those who remove unused images see that it is in use.
+#[derive(Debug, Clone)]
 pub struct Image {
     /// The file.
     pub path: Utf8PathBuf,
     /// The SHA-256 of its bytes, in hexadecimal digits.
     pub digest: String,
+    _lock: Arc<File>,
 }
 
 /// Why there is no image on disk.
@@ -56,13 +60,36 @@ pub fn get_or_build(dir: &Utf8Path, modules: &[Module]) -> Result<Image, ImageEr
         path: dir.to_owned(),
         source,
     })?;
-    if fs::read(&path).is_ok_and(|found| found == bytes) {
-        return Ok(Image { path, digest });
-    }
-    match publish(dir, &path, &bytes) {
-        Ok(()) => Ok(Image { path, digest }),
-        Err(source) => Err(ImageError::Write { path, source }),
-    }
+    let lock = loop {
+        match lock(&path, &bytes) {
+            Ok(Some(lock)) => break Arc::new(lock),
+            Ok(None) => publish(dir, &path, &bytes),
+            Err(source) => Err(source),
+        }
+        .map_err(|source| ImageError::Write {
+            path: path.clone(),
+            source,
+        })?;
+    };
+    Ok(Image {
+        path,
+        digest,
+        _lock: lock,
+    })
+}
+
+/// Locks a file with these bytes; `None` if there is none, or it was removed or replaced
+/// before it was locked.
+fn lock(path: &Utf8Path, bytes: &[u8]) -> io::Result<Option<File>> {
+    let Ok(mut file) = File::open(path) else {
+        return Ok(None);
+    };
+    file.lock_shared()?;
+    let (locked, mut found) = (file.metadata()?, Vec::new());
+    file.read_to_end(&mut found)?;
+    let current =
+        fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (locked.dev(), locked.ino()));
+    Ok((current && found == bytes).then_some(file))
 }
 
 fn publish(dir: &Utf8Path, path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
@@ -99,10 +126,20 @@ mod tests {
         assert_eq!(fs::read(&image.path).unwrap(), crate::initramfs());
         assert_eq!(image.digest, crate::digest());
         let written = fs::metadata(&image.path).unwrap().modified().unwrap();
-        assert_eq!(get_or_build(&dir, &[]).unwrap(), image);
+        assert_eq!(get_or_build(&dir, &[]).unwrap().path, image.path);
         let kept = fs::metadata(&image.path).unwrap().modified().unwrap();
         assert_eq!(written, kept);
         assert_eq!(names(&dir).len(), 1, "{:?}", names(&dir));
+    }
+
+    #[test]
+    fn an_image_in_use_is_locked() {
+        let (_folder, dir) = folder();
+        let image = get_or_build(&dir, &[]).unwrap();
+        let file = File::open(&image.path).unwrap();
+        assert!(file.try_lock().is_err());
+        drop(image);
+        file.try_lock().unwrap();
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod progress;
 pub mod series;
 pub mod source;
 pub mod spec;
+pub mod spelling;
 pub mod store;
 pub mod tools;
 pub mod version;
@@ -39,7 +40,6 @@ mod error_kind;
 mod files;
 #[cfg(test)]
 mod properties;
-mod spelling;
 mod warnings;
 
 pub use build::{BuildError, BuildOptions, get_or_build, get_or_build_profiled, touched};

@@ -322,7 +322,7 @@ impl Fetcher<'_> {
             &Wait {
                 deadline: self.wait_deadline,
                 cancel: self.cancel,
-                told: &|holder| {
+                on_wait: &|holder| {
                     let note = format!("waiting for {part}/{name}, which {holder} uses");
                     self.progress.event(BuildEvent::Note(&note));
                 },
@@ -347,14 +347,6 @@ fn plain(text: &str) -> String {
 /// Reads an identity that was kept; `None` if there is none.
 fn read_identity(path: &Path) -> Option<Identity> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
-fn write_identity(path: &Path, identity: &Identity) -> Result<(), CacheError> {
-    let text = serde_json::to_vec_pretty(identity).map_err(|error| CacheError::Damaged {
-        path: path.to_owned(),
-        why: error.to_string(),
-    })?;
-    fs::write(path, text).map_err(|error| CacheError::io("write", path, error))
 }
 
 /// A tool's PATH, for jobs that are no toolbox's.

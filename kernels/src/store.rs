@@ -12,7 +12,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{Cache, CacheError, EntryLock, Part, TempEntry, Wait};
+use crate::cache::{
+    self, Cache, CacheError, CachedEntry, EntryLock, Lookup, Part, TempEntry, Wait,
+};
 use crate::config::Config;
 use crate::digest::Digest;
 use crate::image::ImageKind;
@@ -24,7 +26,6 @@ use crate::warnings::CompilerWarning;
 /// The number of the manifest's form.
 pub const SCHEMA: u32 = 1;
 
-const MANIFEST: &str = "manifest.json";
 pub(crate) const CONFIG: &str = "config";
 pub(crate) const SYSTEM_MAP: &str = "System.map";
 pub(crate) const LOG: &str = "build.log";
@@ -209,83 +210,72 @@ impl Kernel {
     }
 }
 
-/// What the store has under a key.
-pub(crate) enum StoreLookup {
-    Kernel(Box<Kernel>),
-    /// Something that is not what it says; why.
-    Damaged(String),
-    Nothing,
+impl cache::Manifest for Manifest {
+    const PART: Part = Part::Kernels;
+    const SCHEMA: u32 = SCHEMA;
+
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+
+    fn key(&self) -> Digest {
+        self.key
+    }
+
+    fn check(&self, folder: &Path) -> Result<(), String> {
+        let image = folder.join(image_name(self.kind));
+        let digest = Digest::of_file(&image).map_err(|error| format!("its image: {error}"))?;
+        if digest != self.image_digest {
+            return Err(format!(
+                "its image has the digest {digest}, and {} is expected",
+                self.image_digest
+            ));
+        }
+        for module in &self.modules {
+            if Digest::of_file(&folder.join(&module.file)).ok() != Some(module.digest) {
+                return Err(format!("its module {} is missing or differs", module.file));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Looks a kernel up, and checks its image.
 pub(crate) fn find(
     cache: &Cache,
-    key: &Digest,
+    key: Digest,
     name: &str,
     wait: &Wait<'_>,
-) -> Result<StoreLookup, CacheError> {
-    let Some(lock) = cache.read(Part::Kernels, &key.to_string(), wait)? else {
-        let entry = cache.entry(Part::Kernels, &key.to_string());
-        return Ok(if entry.exists() {
-            StoreLookup::Damaged("it has no lock file".to_owned())
-        } else {
-            StoreLookup::Nothing
-        });
-    };
-    Ok(match open(lock, key, name) {
-        Ok(kernel) => StoreLookup::Kernel(Box::new(kernel)),
-        Err(why) => StoreLookup::Damaged(why),
-    })
-}
-
-fn open(lock: EntryLock, key: &Digest, name: &str) -> Result<Kernel, String> {
-    let entry = lock.entry().to_owned();
-    let text = fs::read(entry.join(MANIFEST)).map_err(|error| format!("{MANIFEST}: {error}"))?;
-    let manifest: Manifest =
-        serde_json::from_slice(&text).map_err(|error| format!("{MANIFEST}: {error}"))?;
-    if manifest.schema != SCHEMA {
-        return Err(format!("its manifest has schema {}", manifest.schema));
-    }
-    if manifest.key != *key {
-        return Err(format!("its manifest is {}'s", manifest.key));
-    }
-    let image = entry.join(image_name(manifest.kind));
-    let digest = Digest::of_file(&image).map_err(|error| format!("its image: {error}"))?;
-    if digest != manifest.image_digest {
-        return Err(format!(
-            "its image has the digest {digest}, and {} is expected",
-            manifest.image_digest
-        ));
-    }
-    for module in &manifest.modules {
-        if Digest::of_file(&entry.join(&module.file)).ok() != Some(module.digest) {
-            return Err(format!("its module {} is gone or another one", module.file));
-        }
-    }
-    let config = entry.join(CONFIG);
-    Ok(Kernel {
-        name: name.to_owned(),
-        release: manifest.release.clone(),
-        image,
-        image_digest: digest,
-        config: config.is_file().then_some(config),
-        key: *key,
-        manifest,
-        _lock: Arc::new(lock),
+) -> Result<Lookup<Kernel>, CacheError> {
+    Ok(match CachedEntry::find(cache, key, wait)? {
+        Lookup::Found(entry) => Lookup::Found(kernel(entry, name)),
+        Lookup::Damaged(why) => Lookup::Damaged(why),
+        Lookup::Missing => Lookup::Missing,
     })
 }
 
 /// Puts a kernel into the store: `entry` has the image and what belongs to it.
 pub(crate) fn publish(
-    cache: &Cache,
     entry: TempEntry,
     manifest: &Manifest,
     name: &str,
 ) -> Result<Kernel, CacheError> {
-    write_json(&entry.path().join(MANIFEST), manifest)?;
-    let lock = entry.publish(cache, &manifest.key.to_string())?;
-    let place = lock.entry().to_owned();
-    open(lock, &manifest.key, name).map_err(|why| CacheError::Damaged { path: place, why })
+    Ok(kernel(CachedEntry::publish(entry, manifest)?, name))
+}
+
+fn kernel(entry: CachedEntry<Manifest>, name: &str) -> Kernel {
+    let (lock, manifest) = entry.into_parts();
+    let config = lock.entry().join(CONFIG);
+    Kernel {
+        name: name.to_owned(),
+        release: manifest.release.clone(),
+        image: lock.entry().join(image_name(manifest.kind)),
+        image_digest: manifest.image_digest,
+        config: config.is_file().then_some(config),
+        key: manifest.key,
+        manifest,
+        _lock: Arc::new(lock),
+    }
 }
 
 /// The image file's name in an entry.
@@ -294,13 +284,6 @@ pub(crate) fn image_name(kind: ImageKind) -> &'static str {
         ImageKind::Vmlinux => "vmlinux",
         ImageKind::BzImage => "bzImage",
     }
-}
-
-/// Writes a file of an entry.
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CacheError> {
-    let text = serde_json::to_vec_pretty(value)
-        .map_err(|error| CacheError::io("write", path, error.into()))?;
-    fs::write(path, text).map_err(|error| CacheError::io("write", path, error))
 }
 
 /// Copies a file into an entry.

@@ -40,7 +40,7 @@ impl BuildLock<'_> {
             let wait = Wait {
                 deadline: Duration::ZERO,
                 cancel: &AtomicBool::new(false),
-                told: &|_| {},
+                on_wait: &|_| {},
             };
             match self.cache.lock(self.part, self.name, &wait) {
                 Err(CacheError::Busy { holder, .. })

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytesize::ByteSize;
-use numalab_kernels::cache::{Entry, Part, Prune};
+use numalab_kernels::cache::{Part, Prune, Usage};
 
 use super::args::CacheCommand;
 use super::{Failure, print};
@@ -26,7 +26,7 @@ pub(super) fn cache(command: Option<&CacheCommand>, json: bool) -> Result<u8, Fa
             }
             let total: u64 = entries.iter().map(|entry| entry.bytes).sum();
             let mut text = format!("{}\n", workspace.cache.root().display());
-            let (many, few): (Vec<&Entry>, Vec<&Entry>) =
+            let (many, few): (Vec<&Usage>, Vec<&Usage>) =
                 entries.iter().partition(|entry| MANY.contains(&entry.part));
             for entry in few {
                 text.push_str(&line(entry));
@@ -73,14 +73,14 @@ pub(super) fn cache(command: Option<&CacheCommand>, json: bool) -> Result<u8, Fa
     }
 }
 
-fn days_ago(entry: &Entry) -> u64 {
+fn days_ago(entry: &Usage) -> u64 {
     let age = SystemTime::now()
         .duration_since(entry.last_used)
         .unwrap_or_default();
     age.as_secs() / (24 * 3600)
 }
 
-fn line(entry: &Entry) -> String {
+fn line(entry: &Usage) -> String {
     let age = match days_ago(entry) {
         0 => "used today".to_owned(),
         1 => "used yesterday".to_owned(),
@@ -94,7 +94,7 @@ fn line(entry: &Entry) -> String {
     )
 }
 
-fn entry_json(entry: &Entry) -> serde_json::Value {
+fn entry_json(entry: &Usage) -> serde_json::Value {
     serde_json::json!({
         "part": entry.part.name(),
         "name": entry.name,

@@ -326,7 +326,7 @@ impl Snapshots {
             }
         };
         drop((slot, going));
-        let (cache, arguments) = (self.cache.clone(), wish.arguments());
+        let arguments = wish.arguments();
         let (kernel, image) = (wish.kernel.to_owned(), wish.image.to_owned());
         let qemu = wish.qemu.text().to_owned();
         blocking(move || {
@@ -334,7 +334,7 @@ impl Snapshots {
                 std::fs::remove_file(page).map_err(io_error("remove", page))?;
             }
             let manifest = Manifest::new(key, kernel, image, qemu, arguments, entry.path())?;
-            Ok(entry::publish(&cache, entry, manifest)?)
+            Ok(entry::publish(entry, manifest)?)
         })
         .await
     }

@@ -58,8 +58,6 @@ pub(super) fn doubt(assertion: &Assertion) -> Option<(&'static str, &str, &'stat
     if known.contains(&name.as_str()) {
         return None;
     }
-    let near = known.iter().copied();
-    let near = near.map(|known| (strsim::damerau_levenshtein(name, known), known));
-    let (distance, meant) = near.min()?;
+    let (distance, meant) = numalab_kernels::spelling::closest(name, known.iter().copied())?;
     (distance <= SLIP).then_some((key, name, meant))
 }

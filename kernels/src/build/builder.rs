@@ -23,7 +23,7 @@ use tree::{hiding_headers, pristine_too};
 use crate::build::compile::{Build, BuildError, Built, Profiling, VARIABLES};
 use crate::build::jobs;
 use crate::build::objects::{self, Objects};
-use crate::cache::{Cache, CacheError, Part, Wait};
+use crate::cache::{self, Cache, CacheError, Lookup, Part, Wait};
 use crate::config::kconfig;
 use crate::config::{Config, Requested};
 use crate::digest::{Digest, Digester};
@@ -33,7 +33,7 @@ use crate::profile::{self, ProfileRequest, Profiled};
 use crate::progress::{BuildEvent, BuildStage, Progress};
 use crate::source::{Fetcher, Opened};
 use crate::spec::{KernelSpec, Origin, Recipe};
-use crate::store::{self, Kernel, Manifest, PatchRecord, Provenance, SCHEMA, StoreLookup};
+use crate::store::{self, Kernel, Manifest, PatchRecord, Provenance, SCHEMA};
 use crate::tools::process::Job;
 use crate::tools::toolchain::{Toolbox, Toolchain};
 
@@ -281,7 +281,7 @@ impl<'a> Work<'a> {
         store::copy(&built.config, &entry.path().join(store::CONFIG))?;
         store::copy(&log, &entry.path().join(store::LOG))?;
         if let Some(warnings) = &built.compiler_warnings {
-            store::write_json(&entry.path().join(store::WARNINGS), warnings)?;
+            cache::write_json(&entry.path().join(store::WARNINGS), warnings)?;
         }
         if let Some(plan) = &built.profile {
             let before = pristine_too(tree, before, &files)?;
@@ -336,7 +336,7 @@ impl<'a> Work<'a> {
             modules: Vec::new(),
             at: Timestamp::now(),
         };
-        let kernel = store::publish(self.cache, entry, &manifest, name)?;
+        let kernel = store::publish(entry, &manifest, name)?;
         // It is in the entry now.
         let _ = fs::remove_file(&log);
         Ok(kernel)
@@ -386,13 +386,13 @@ impl<'a> Work<'a> {
         let wait = Wait {
             deadline: self.options.wait_deadline,
             cancel: self.cancel,
-            told: &|holder| {
+            on_wait: &|holder| {
                 let note = format!("waiting for the kernel {name}, which {holder} uses");
                 self.progress.event(BuildEvent::Note(&note));
             },
         };
-        match store::find(self.cache, key, name, &wait)? {
-            StoreLookup::Kernel(kernel) => {
+        match store::find(self.cache, *key, name, &wait)? {
+            Lookup::Found(kernel) => {
                 if let Some(built) = &kernel.manifest.built {
                     for note in &built.notes {
                         self.progress.event(BuildEvent::Note(note));
@@ -401,10 +401,10 @@ impl<'a> Work<'a> {
                         self.progress.event(BuildEvent::Warning(warning));
                     }
                 }
-                Ok(Some(*kernel))
+                Ok(Some(kernel))
             }
-            StoreLookup::Nothing => Ok(None),
-            StoreLookup::Damaged(why) => {
+            Lookup::Missing => Ok(None),
+            Lookup::Damaged(why) => {
                 let warning =
                     format!("the kernel {name} in the cache is damaged ({why}): it is made again");
                 self.progress.event(BuildEvent::Warning(&warning));

@@ -1,169 +1,115 @@
-//! Entries in the making: a temporary folder that becomes an entry by one rename.
+//! Entries with a manifest, which says what the entry is and what its files must be.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
+use std::fs;
+use std::path::Path;
 
-use super::lock::{EntryLock, LOCK_FILE, Wait};
-use super::{Cache, CacheError, Part};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-/// How the names of temporary folders begin.
-pub(super) const TEMPORARY: &str = ".tmp-";
+use super::error::CacheError;
+use super::folder::Cache;
+use super::lock::{EntryLock, Wait};
+use super::part::Part;
+use super::temporary::TempEntry;
+use crate::digest::Digest;
 
-/// A temporary folder younger than this may be one whose maker has not locked it yet.
-const SETTLED: Duration = Duration::from_secs(60);
+const MANIFEST: &str = "manifest.json";
 
-/// How long an entry that was just published may be locked by those who list the cache.
-const HANDOVER: Duration = Duration::from_secs(30);
+/// What an entry is made of (`manifest.json` in it).
+pub trait Manifest: Serialize + DeserializeOwned {
+    /// The part of the cache that such entries are in.
+    const PART: Part;
 
-/// A folder that is not yet an entry. Dropped, it is removed; after a kill, swept.
+    /// The number of the manifest's form.
+    const SCHEMA: u32;
+
+    /// The number of this manifest's form.
+    fn schema(&self) -> u32;
+
+    /// The digest of all that the entry depends on: its name in the cache.
+    fn key(&self) -> Digest;
+
+    /// Checks the entry's files; else says what is wrong with them.
+    fn check(&self, folder: &Path) -> Result<(), String>;
+}
+
+/// An entry whose files are what its manifest says. While it lives, it is not pruned.
 #[derive(Debug)]
-pub struct TempEntry {
-    folder: Option<tempfile::TempDir>,
+pub struct CachedEntry<M> {
     lock: EntryLock,
-    part: PathBuf,
+    /// What it is made of.
+    pub manifest: M,
 }
 
-impl TempEntry {
-    /// The folder to put things into.
-    pub fn path(&self) -> &Path {
-        self.lock.entry()
-    }
-
-    /// Makes it the entry `name`: everything in it reaches the disk, then one rename.
-    /// If that entry has come into being meanwhile, this one is dropped. The lock
-    /// that comes back keeps the entry from being pruned.
-    pub fn publish(mut self, cache: &Cache, name: &str) -> Result<EntryLock, CacheError> {
-        let target = self.part.join(name);
-        sync(self.path()).map_err(|error| CacheError::io("write", self.path(), error))?;
-        match fs::rename(self.path(), &target) {
-            Ok(()) => {
-                if let Some(folder) = self.folder.take() {
-                    // It has another name now, so there is nothing to remove.
-                    let _ = folder.keep();
-                }
-                let _ = File::open(&self.part).and_then(|folder| folder.sync_all());
-                let mut lock = self.lock;
-                lock.move_to(target);
-                lock.share()
-                    .map_err(|error| CacheError::io("lock", lock.entry(), error))?;
-                Ok(lock)
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
-                ) =>
-            {
-                cache.published(&target)
-            }
-            Err(error) => Err(CacheError::io("publish", target, error)),
-        }
-    }
+/// What the cache has under a key.
+#[derive(Debug)]
+pub enum Lookup<T> {
+    /// What was looked for.
+    Found(T),
+    /// Something that is not what it claims to be; why.
+    Damaged(String),
+    /// Nothing.
+    Missing,
 }
 
-impl Cache {
-    /// Starts an entry of a part.
-    pub fn temporary(&self, part: Part) -> Result<TempEntry, CacheError> {
-        let part = self.part(part);
-        loop {
-            let folder = tempfile::Builder::new()
-                .prefix(TEMPORARY)
-                .tempdir_in(&part)
-                .map_err(|error| CacheError::io("make a folder in", &part, error))?;
-            // Another process may just be sweeping; then the next folder will do.
-            if let Some(lock) = EntryLock::try_exclusive(folder.path(), true)? {
-                return Ok(TempEntry {
-                    folder: Some(folder),
-                    lock,
-                    part,
-                });
-            }
-        }
-    }
-
-    /// Locks what another process has published first.
-    fn published(&self, entry: &Path) -> Result<EntryLock, CacheError> {
-        let wait = Wait {
-            deadline: HANDOVER,
-            cancel: &AtomicBool::new(false),
-            told: &|_| {},
+impl<M: Manifest> CachedEntry<M> {
+    /// Looks an entry up, and checks its files.
+    pub fn find(cache: &Cache, key: Digest, wait: &Wait<'_>) -> Result<Lookup<Self>, CacheError> {
+        let name = key.to_string();
+        let Some(lock) = cache.read(M::PART, &name, wait)? else {
+            return Ok(match cache.entry(M::PART, &name).exists() {
+                true => Lookup::Damaged("it has no lock file".to_owned()),
+                false => Lookup::Missing,
+            });
         };
-        EntryLock::wait(entry, false, &wait)?.ok_or_else(|| CacheError::Damaged {
-            path: entry.to_owned(),
-            why: "it is in the way and has no lock file".to_owned(),
+        Ok(match Self::open(lock, key) {
+            Ok(entry) => Lookup::Found(entry),
+            Err(why) => Lookup::Damaged(why),
         })
     }
 
-    /// Takes an entry out of the way at once, and then removes it. The caller holds
-    /// its lock, or knows it to be damaged.
-    pub fn remove(&self, entry: &Path) -> Result<(), CacheError> {
-        let part = entry.parent().unwrap_or(&self.root);
-        let grave = tempfile::Builder::new()
-            .prefix(TEMPORARY)
-            .tempdir_in(part)
-            .map_err(|error| CacheError::io("make a folder in", part, error))?;
-        match fs::rename(entry, grave.path().join("removed")) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(CacheError::io("remove", entry, error)),
+    fn open(lock: EntryLock, key: Digest) -> Result<Self, String> {
+        let fault = |error: &dyn std::fmt::Display| format!("{MANIFEST}: {error}");
+        let text = fs::read(lock.entry().join(MANIFEST)).map_err(|error| fault(&error))?;
+        let manifest: M = serde_json::from_slice(&text).map_err(|error| fault(&error))?;
+        let (schema, own) = (manifest.schema(), manifest.key());
+        if schema != M::SCHEMA || own != key {
+            return Err(format!("{MANIFEST} is that of {own}, schema {schema}"));
         }
+        manifest.check(lock.entry())?;
+        Ok(Self { lock, manifest })
     }
 
-    /// Removes what killed processes left half-made. Returns how many there were.
-    pub fn sweep(&self) -> Result<usize, CacheError> {
-        let mut swept = 0;
-        let mut places: Vec<PathBuf> = Part::ALL.iter().map(|part| self.part(*part)).collect();
-        places.push(self.root.clone());
-        for place in places {
-            let list =
-                fs::read_dir(&place).map_err(|error| CacheError::io("list", &place, error))?;
-            for item in list.flatten() {
-                let path = item.path();
-                if !item.file_name().to_string_lossy().starts_with(TEMPORARY) {
-                    continue;
-                }
-                // Kept until it is gone, so that its maker cannot still lock it.
-                let Some(_lock) = Self::abandoned(&path) else {
-                    continue;
-                };
-                // Another process may be sweeping it as well.
-                let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
-                swept += 1;
-            }
-        }
-        Ok(swept)
+    /// Publishes a folder that holds the manifest's files. They are checked again: what is
+    /// on the disk now is what will be used.
+    pub fn publish(entry: TempEntry, manifest: &M) -> Result<Self, CacheError> {
+        Self::write(&entry, manifest)?;
+        let lock = entry.publish(&manifest.key().to_string())?;
+        let path = lock.entry().to_owned();
+        Self::open(lock, manifest.key()).map_err(|why| CacheError::Damaged { path, why })
     }
 
-    /// `None` if somebody makes something of it, else its lock as far as it has one.
-    fn abandoned(path: &Path) -> Option<Option<EntryLock>> {
-        if let Ok(Some(lock)) = EntryLock::try_exclusive(path, false) {
-            return Some(Some(lock));
-        }
-        // Without a lock file: just made, or left before it had one.
-        let settled = fs::symlink_metadata(path)
-            .and_then(|data| data.modified())
-            .is_ok_and(|made| {
-                SystemTime::now()
-                    .duration_since(made)
-                    .is_ok_and(|age| age > SETTLED)
-            });
-        (!path.join(LOCK_FILE).exists() && settled).then_some(None)
+    /// Writes the manifest into a folder that is to become an entry.
+    pub fn write(entry: &TempEntry, manifest: &M) -> Result<(), CacheError> {
+        write_json(&entry.path().join(MANIFEST), manifest)
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.lock.entry()
+    }
+
+    /// Splits it into its lock, which keeps it from being pruned, and its manifest.
+    pub(crate) fn into_parts(self) -> (EntryLock, M) {
+        (self.lock, self.manifest)
     }
 }
 
-/// Brings a folder's files to the disk.
-fn sync(folder: &Path) -> io::Result<()> {
-    for item in fs::read_dir(folder)? {
-        let item = item?;
-        let kind = item.file_type()?;
-        if kind.is_dir() {
-            sync(&item.path())?;
-        } else if kind.is_file() {
-            File::open(item.path())?.sync_all()?;
-        }
-    }
-    File::open(folder)?.sync_all()
+/// Writes a value as JSON.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CacheError> {
+    let text = serde_json::to_vec_pretty(value).map_err(|error| CacheError::Damaged {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })?;
+    fs::write(path, text).map_err(|error| CacheError::io("write", path, error))
 }

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::{Cache, CacheError, Part};
+use super::error::CacheError;
+use super::folder::Cache;
+use super::part::Part;
 
 /// The lock file's name inside an entry.
 pub(super) const LOCK_FILE: &str = "lock";
@@ -34,7 +36,18 @@ pub struct Wait<'a> {
     /// Set by whoever wants the waiting to end.
     pub cancel: &'a AtomicBool,
     /// Called once, with the holder's description, if there is anything to wait for.
-    pub told: &'a dyn Fn(&str),
+    pub on_wait: &'a dyn Fn(&str),
+}
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+impl Wait<'static> {
+    /// For an entry that is locked at most for moments, by those who list or publish it.
+    pub const HANDOVER: Self = Self {
+        deadline: Duration::from_secs(30),
+        cancel: &NEVER,
+        on_wait: &|_| {},
+    };
 }
 
 impl EntryLock {
@@ -153,7 +166,7 @@ impl EntryLock {
         wait: &Wait<'_>,
     ) -> Result<Option<Self>, CacheError> {
         let start = Instant::now();
-        let mut told = false;
+        let mut waiting = false;
         loop {
             if exclusive {
                 fs::create_dir_all(entry).map_err(|error| CacheError::io("make", entry, error))?;
@@ -169,9 +182,9 @@ impl EntryLock {
                 if lock.try_take(exclusive)? {
                     break;
                 }
-                if !told {
-                    told = true;
-                    (wait.told)(&lock.holder());
+                if !waiting {
+                    waiting = true;
+                    (wait.on_wait)(&lock.holder());
                 }
                 if wait.cancel.load(Ordering::Relaxed) {
                     return Err(CacheError::Interrupted {

@@ -1,16 +1,20 @@
 //! What the cache holds, and making room in it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::lock::{EntryLock, LOCK_FILE};
-use super::{Cache, CacheError, Part};
+use walkdir::WalkDir;
 
-/// One entry of the cache.
+use super::error::CacheError;
+use super::folder::Cache;
+use super::lock::{EntryLock, LOCK_FILE};
+use super::part::Part;
+
+/// One entry of the cache: a folder, or a file such as a guest image or a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct Usage {
     /// Its part.
     pub part: Part,
     /// Its name in that part.
@@ -25,24 +29,24 @@ pub struct Entry {
     pub path: PathBuf,
 }
 
-/// What is to go. Entries in use always stay.
+/// Which entries to remove. Those in use always stay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Prune {
     /// Entries not used for longer than this.
     pub older_than: Option<Duration>,
-    /// The least recently used ones, until no more than this many bytes are left.
+    /// The least recently used ones, until at most this many bytes are left.
     pub at_most: Option<u64>,
-    /// Only says what would go.
+    /// Remove nothing, only list what would be removed.
     pub dry_run: bool,
 }
 
-/// What went.
+/// What pruning removed.
 #[derive(Debug, Clone, Default)]
 pub struct Pruned {
     /// The removed entries (with `dry_run`: those that would be).
-    pub removed: Vec<Entry>,
-    /// Entries that should have gone but are in use.
-    pub kept_in_use: Vec<Entry>,
+    pub removed: Vec<Usage>,
+    /// Entries that were kept only because they are in use.
+    pub kept_in_use: Vec<Usage>,
     /// Half-made entries of killed processes, removed.
     pub swept: usize,
     /// Bytes left in entries.
@@ -51,7 +55,7 @@ pub struct Pruned {
 
 impl Cache {
     /// Lists the entries, by part and name.
-    pub fn list(&self) -> Result<Vec<Entry>, CacheError> {
+    pub fn list(&self) -> Result<Vec<Usage>, CacheError> {
         let mut entries = Vec::new();
         for part in Part::ALL {
             let place = self.part(part);
@@ -63,12 +67,12 @@ impl Cache {
                     continue;
                 }
                 let path = item.path();
-                // One that vanishes meanwhile is none.
+                // Skips one that another process has just removed.
                 let Ok(data) = fs::metadata(path.join(LOCK_FILE)).or_else(|_| fs::metadata(&path))
                 else {
                     continue;
                 };
-                entries.push(Entry {
+                entries.push(Usage {
                     part,
                     name,
                     bytes: bytes(&path),
@@ -117,6 +121,10 @@ impl Cache {
     /// Removes an entry unless it is in use.
     fn discard(&self, path: &Path) -> Result<bool, CacheError> {
         if path.is_file() {
+            // Locked until it is removed: whoever locks it afterwards sees that it is gone.
+            let Some(_lock) = unused(path) else {
+                return Ok(false);
+            };
             fs::remove_file(path).map_err(|error| CacheError::io("remove", path, error))?;
             return Ok(true);
         }
@@ -129,20 +137,21 @@ impl Cache {
 }
 
 fn in_use(path: &Path) -> bool {
+    if path.is_file() {
+        return unused(path).is_none();
+    }
     path.join(LOCK_FILE).exists() && !matches!(EntryLock::try_exclusive_unsigned(path), Ok(Some(_)))
 }
 
-/// Bytes on the disk under `path`. What cannot be read counts nothing.
+/// Locks a file that nobody has locked: its users hold a shared lock on the file itself.
+fn unused(path: &Path) -> Option<File> {
+    let file = File::open(path).ok()?;
+    file.try_lock().is_ok().then_some(file)
+}
+
+/// Bytes on the disk under `path`. What cannot be read counts as nothing.
 fn bytes(path: &Path) -> u64 {
-    let Ok(data) = fs::symlink_metadata(path) else {
-        return 0;
-    };
-    let own = data.blocks() * 512;
-    if !data.is_dir() {
-        return own;
-    }
-    let Ok(list) = fs::read_dir(path) else {
-        return own;
-    };
-    own + list.flatten().map(|item| bytes(&item.path())).sum::<u64>()
+    let items = WalkDir::new(path).into_iter().flatten();
+    let data = items.filter_map(|item| item.metadata().ok());
+    data.map(|data| data.blocks() * 512).sum()
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Instant, SystemTime};
 
 use super::apt::{Address, Apt};
-use super::{Fetcher, Identity, Opened, SourceError, plain, read_identity, write_identity};
+use super::{Fetcher, Identity, Opened, SourceError, plain, read_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
 use crate::progress::{BuildEvent, BuildStage};
@@ -188,8 +188,8 @@ impl Fetcher<'_> {
             digest,
             headers: None,
         };
-        write_identity(&entry.path().join(IDENTITY), &identity)?;
-        entry.publish(self.cache, &entry_name(package, &identity))?;
+        crate::cache::write_json(&entry.path().join(IDENTITY), &identity)?;
+        entry.publish(&entry_name(package, &identity))?;
         Ok(identity)
     }
 
@@ -289,7 +289,7 @@ impl Fetcher<'_> {
         }
         crate::files::empty(&tree.scratch())
             .map_err(|error| CacheError::io("empty", tree.scratch(), error))?;
-        write_identity(&lock.entry().join(IDENTITY), identity)?;
+        crate::cache::write_json(&lock.entry().join(IDENTITY), identity)?;
         // A list of some 90000 names.
         let _ = fs::remove_file(&log);
         Ok(())

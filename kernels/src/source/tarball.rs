@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::archive::{self, ArchiveError, Links};
-use super::{Fetcher, Identity, Opened, SourceError, read_identity, write_identity};
+use super::{Fetcher, Identity, Opened, SourceError, read_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
 use crate::progress::{BuildEvent, BuildStage};
@@ -95,7 +95,7 @@ impl Fetcher<'_> {
             version,
             ..identity
         };
-        write_identity(&lock.entry().join(IDENTITY), &identity)?;
+        crate::cache::write_json(&lock.entry().join(IDENTITY), &identity)?;
         Ok(Opened {
             identity,
             tree,

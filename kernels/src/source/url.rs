@@ -134,7 +134,7 @@ impl Fetcher<'_> {
         let new = self.cache.temporary(Part::Sources)?;
         let place = new.path().join("archive");
         fs::rename(&partial, &place).map_err(|error| CacheError::io("write", place, error))?;
-        new.publish(self.cache, &crate::files::name(&entry))?;
+        new.publish(&crate::files::name(&entry))?;
         self.cache.remove(lock.entry())?;
         Ok(kept)
     }

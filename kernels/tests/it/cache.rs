@@ -17,14 +17,14 @@ fn at_once() -> Wait<'static> {
     Wait {
         deadline: Duration::ZERO,
         cancel: &NEVER,
-        told: &|_| {},
+        on_wait: &|_| {},
     }
 }
 
 fn entry(cache: &Cache, part: Part, name: &str, bytes: usize, age: u64) {
     let new = cache.temporary(part).unwrap();
     fs::write(new.path().join("data"), vec![1; bytes]).unwrap();
-    drop(new.publish(cache, name).unwrap());
+    drop(new.publish(name).unwrap());
     let used = SystemTime::now() - Duration::from_secs(age);
     fs::File::options()
         .write(true)
@@ -108,6 +108,27 @@ fn entries_are_listed_with_their_sizes_and_pruned_by_age_and_size() {
 }
 
 #[test]
+fn a_file_that_a_process_has_locked_is_not_pruned() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path()).unwrap();
+    let image = cache.entry(Part::Images, "initramfs.cpio");
+    fs::write(&image, "image").unwrap();
+    let all = Prune {
+        older_than: Some(Duration::ZERO),
+        ..Prune::default()
+    };
+    let user = fs::File::open(&image).unwrap();
+    user.lock_shared().unwrap();
+    let pruned = cache.prune(&all).unwrap();
+    assert_eq!(pruned.removed, []);
+    assert_eq!(pruned.kept_in_use[0].name, "initramfs.cpio");
+    assert!(pruned.kept_in_use[0].in_use && image.exists());
+    drop(user);
+    assert_eq!(cache.prune(&all).unwrap().removed.len(), 1);
+    assert!(!image.exists());
+}
+
+#[test]
 fn half_made_entries_are_swept_and_those_in_the_making_stay() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path()).unwrap();
@@ -117,12 +138,18 @@ fn half_made_entries_are_swept_and_those_in_the_making_stay() {
     let left = cache.part(Part::Kernels).join(".tmp-left");
     fs::create_dir(&left).unwrap();
     fs::write(left.join("lock"), "1").unwrap();
-    // Just made, not yet locked.
+    // Just made, not yet locked: its maker has the part's lock.
     let fresh = cache.part(Part::Kernels).join(".tmp-fresh");
     fs::create_dir(&fresh).unwrap();
+    let maker = fs::File::open(cache.part(Part::Kernels)).unwrap();
+    maker.lock_shared().unwrap();
     assert_eq!(cache.sweep().unwrap(), 1);
     assert!(!left.exists() && fresh.exists() && making.path().join("data").exists());
     assert_eq!(names(&cache), Vec::<String>::new());
+    // Killed before it locked the folder.
+    drop(maker);
+    assert_eq!(cache.sweep().unwrap(), 1);
+    assert!(!fresh.exists() && making.path().join("data").exists());
     let path = making.path().to_owned();
     drop(making);
     assert!(!path.exists());
@@ -138,8 +165,8 @@ fn the_second_of_two_publishers_takes_what_the_first_made() {
     );
     fs::write(one.path().join("data"), "one").unwrap();
     fs::write(two.path().join("data"), "two").unwrap();
-    let first = one.publish(&cache, "same").unwrap();
-    let second = two.publish(&cache, "same").unwrap();
+    let first = one.publish("same").unwrap();
+    let second = two.publish("same").unwrap();
     assert_eq!(first.entry(), second.entry());
     assert_eq!(
         fs::read_to_string(second.entry().join("data")).unwrap(),
@@ -166,7 +193,7 @@ fn a_lock_is_exclusive_and_its_waiting_ends() {
     let wait = Wait {
         deadline: Duration::from_secs(60),
         cancel: &cancelled,
-        told: &|_| {},
+        on_wait: &|_| {},
     };
     let error = cache.lock(Part::Trees, "one", &wait).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -26,9 +24,6 @@ pub(super) const DISK: &str = "guest.qcow2";
 pub(super) const CONSOLE: &str = "console.log";
 pub(super) const RECORDS: &str = "records.jsonl";
 const MANIFEST: &str = "manifest.json";
-
-/// How long those may take who list the cache, or who just publish what is looked for.
-const HANDOVER: Duration = Duration::from_secs(30);
 
 /// A saved guest. While it lives, it is not pruned.
 #[derive(Debug)]
@@ -107,13 +102,8 @@ impl Manifest {
 
 /// Looks a saved guest up, and through all its files.
 pub(super) fn find(cache: &Cache, key: Digest) -> Result<SnapshotLookup, CacheError> {
-    let wait = Wait {
-        deadline: HANDOVER,
-        cancel: &AtomicBool::new(false),
-        told: &|_| {},
-    };
     let name = key.to_string();
-    let Some(lock) = cache.read(Part::Snapshots, &name, &wait)? else {
+    let Some(lock) = cache.read(Part::Snapshots, &name, &Wait::HANDOVER)? else {
         let exists = cache.entry(Part::Snapshots, &name).exists();
         return Ok(match exists {
             true => SnapshotLookup::Damaged("it has no lock file".into()),
@@ -149,11 +139,7 @@ fn open(lock: EntryLock, key: Digest) -> Result<Saved, String> {
 }
 
 /// Makes a folder that holds the files of a manifest the entry of its key.
-pub(super) fn publish(
-    cache: &Cache,
-    entry: TempEntry,
-    manifest: Manifest,
-) -> Result<Saved, CacheError> {
+pub(super) fn publish(entry: TempEntry, manifest: Manifest) -> Result<Saved, CacheError> {
     let path = entry.path().join(MANIFEST);
     let damaged = |path: &Path, why: String| CacheError::Damaged {
         path: path.to_owned(),
@@ -163,7 +149,7 @@ pub(super) fn publish(
     let text = text.map_err(|error| damaged(&path, error.to_string()))?;
     fs::write(&path, text).map_err(|error| CacheError::io("write", &path, error))?;
     let key = manifest.key;
-    let lock = entry.publish(cache, &key.to_string())?;
+    let lock = entry.publish(&key.to_string())?;
     let place = lock.entry().to_owned();
     // Looked through as one that was found: what is on the disk now is what runs will use.
     open(lock, key).map_err(|why| damaged(&place, why))

@@ -38,7 +38,7 @@ impl State {
         let wait = Wait {
             deadline: Duration::ZERO,
             cancel: &AtomicBool::new(false),
-            told: &|_| {},
+            on_wait: &|_| {},
         };
         let name = format!("bisect-{}", key.short());
         let lock = cache

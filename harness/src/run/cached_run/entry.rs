@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
@@ -23,9 +21,6 @@ pub(super) const SCHEMA: u32 = 1;
 pub(crate) const FILES: [&str; 2] = ["console.log", "records.jsonl"];
 
 const MANIFEST: &str = "manifest.json";
-
-/// How long those may take who list the cache, or who just publish what is looked for.
-const HANDOVER: Duration = Duration::from_secs(30);
 
 /// A cached result. While it lives, it is not pruned.
 #[derive(Debug)]
@@ -134,12 +129,7 @@ fn other(key: Digest) -> String {
 /// Looks a result up, and through all its files.
 pub(super) fn find(cache: &Cache, key: Digest) -> Result<CacheLookup, CacheError> {
     let name = key.to_string();
-    let wait = Wait {
-        deadline: HANDOVER,
-        cancel: &AtomicBool::new(false),
-        told: &|_| {},
-    };
-    let Some(lock) = cache.read(Part::CachedRuns, &name, &wait)? else {
+    let Some(lock) = cache.read(Part::CachedRuns, &name, &Wait::HANDOVER)? else {
         let exists = cache.entry(Part::CachedRuns, &name).exists();
         return Ok(match exists {
             true => CacheLookup::Damaged("it has no lock file".into()),
@@ -205,6 +195,6 @@ pub(super) fn publish(
         // Somebody else has just kept other bytes; the next run will tell.
         return Ok(());
     }
-    entry.publish(cache, &name)?;
+    entry.publish(&name)?;
     Ok(())
 }

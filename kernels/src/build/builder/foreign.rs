@@ -184,7 +184,7 @@ impl Work<'_> {
             modules,
             at: Timestamp::now(),
         };
-        Ok(store::publish(self.cache, entry, &manifest, name)?)
+        Ok(store::publish(entry, &manifest, name)?)
     }
 
     /// Whether the plan can come in by fw_cfg. Where nothing tells, it is tried.

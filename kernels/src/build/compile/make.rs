@@ -155,7 +155,7 @@ impl Build<'_> {
         let wait = Wait {
             deadline: CONFIG_DEADLINE,
             cancel: self.cancel,
-            told: &|_| {},
+            on_wait: &|_| {},
         };
         self.cache
             .read(Part::Tools, "ccache", &wait)?
