@@ -1,10 +1,9 @@
-//! Builds the guest's agent, a static program, for the library to carry.
+//! Builds the guest's agent, a static program that the library embeds.
 //!
-//! Cargo has no stable way to depend on another package's program for another target, so
-//! this calls Cargo once more, in the same workspace, with a target directory of its own and
-//! an environment of which only what is named here is left: whatever the outer build was
-//! told (flags, wrappers, linters, target directories), the agent's bytes depend on the
-//! workspace, the toolchain and the C library alone.
+//! Cargo has no stable way to depend on the binary of another package, so this runs Cargo
+//! again, in the same workspace, with its own target directory and a clean environment.
+//! Whatever flags, wrappers or linters the outer build uses, the agent's bytes depend only on
+//! the workspace, the toolchain and the C library.
 
 use std::env;
 use std::ffi::OsString;
@@ -42,7 +41,7 @@ const KEPT: [&str; 22] = [
     "NO_PROXY",
 ];
 
-/// Families of variables that say where crates come from.
+/// Prefixes of variables that configure registries.
 const KEPT_PREFIXES: [&str; 3] = ["CARGO_REGISTRY_", "CARGO_REGISTRIES_", "CARGO_SOURCE_"];
 
 fn main() -> ExitCode {
@@ -87,7 +86,7 @@ fn build() -> Result<(), String> {
         .args(["--target", TARGET])
         .arg("--target-dir")
         .arg(&target_dir)
-        // Set, these win over any configuration file; empty, they are as if not set.
+        // If set, these override configuration files, even with an empty value.
         .env("CARGO_ENCODED_RUSTFLAGS", flags(&workspace, &out)?)
         .env("RUSTC_WRAPPER", "")
         .env("RUSTC_WORKSPACE_WRAPPER", "")
@@ -100,7 +99,7 @@ fn build() -> Result<(), String> {
         stderr,
     } = cargo
         .output()
-        .map_err(|error| format!("cargo cannot be run for the guest's agent: {error}"))?;
+        .map_err(|error| format!("cannot run cargo to build the guest's agent: {error}"))?;
     if !status.success() {
         return Err(format!(
             "the guest's agent does not build ({status}):\n{}{}",
@@ -110,7 +109,7 @@ fn build() -> Result<(), String> {
     }
     let program = target_dir.join(TARGET).join(PROFILE).join(PACKAGE);
     fs::copy(&program, out.join(PACKAGE))
-        .map_err(|error| format!("{} cannot be taken: {error}", program.display()))?;
+        .map_err(|error| format!("cannot copy {}: {error}", program.display()))?;
     Ok(())
 }
 
@@ -118,7 +117,7 @@ fn variable(name: &str) -> Result<OsString, String> {
     env::var_os(name).ok_or_else(|| format!("Cargo has not set {name}"))
 }
 
-/// A command with nothing of this environment but what it needs.
+/// Removes everything but [`KEPT`] and [`KEPT_PREFIXES`] from the environment.
 fn clean(mut command: Command) -> Command {
     command.env_clear();
     for (name, value) in env::vars_os() {
@@ -134,9 +133,8 @@ fn clean(mut command: Command) -> Command {
 
 /// The compiler's flags, as Cargo encodes them.
 ///
-/// Besides what makes the program static, they take the build machine's paths out of it:
-/// panics carry the path of their source file, and where the workspace, the crates and
-/// the standard library's sources lie is the machine's own affair.
+/// They make the program static, and remove the paths of the building machine: panic
+/// messages contain the path of their source file.
 fn flags(workspace: &Path, out: &Path) -> Result<OsString, String> {
     let cargo_home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -148,14 +146,14 @@ fn flags(workspace: &Path, out: &Path) -> Result<OsString, String> {
         (cargo_home.clone(), "/cargo".to_owned()),
         (workspace.to_owned(), "/numalab".to_owned()),
         (out.to_owned(), "/out".to_owned()),
-        // With the sources installed, the compiler names them where they lie.
+        // If rust-src is installed, the compiler uses its path.
         (
             sysroot.join("lib/rustlib/src/rust"),
             format!("/rustc/{hash}"),
         ),
     ];
-    // The folder that a registry's crates are unpacked to is named after the registry, and
-    // the same crates come from different ones.
+    // The folder of a registry's crates is named after the registry, but the same crates may
+    // come from different registries.
     if let Ok(registries) = fs::read_dir(cargo_home.join("registry/src")) {
         let mut registries: Vec<PathBuf> = registries
             .filter_map(|registry| Some(registry.ok()?.path()))
@@ -180,7 +178,7 @@ fn flags(workspace: &Path, out: &Path) -> Result<OsString, String> {
     Ok(flags.join(&OsString::from("\u{1f}")))
 }
 
-/// The compiler's own folder, and the commit that it was built from.
+/// The compiler's sysroot and commit.
 fn toolchain() -> Result<(PathBuf, String), String> {
     let rustc = variable("RUSTC")?;
     let ask = |argument: &[&str]| {
@@ -190,7 +188,7 @@ fn toolchain() -> Result<(PathBuf, String), String> {
                 Ok(String::from_utf8_lossy(&output.stdout).into_owned())
             }
             Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-            Err(error) => Err(format!("rustc cannot be run: {error}")),
+            Err(error) => Err(format!("cannot run rustc: {error}")),
         }
     };
     let sysroot = PathBuf::from(ask(&["--print", "sysroot"])?.trim_end());

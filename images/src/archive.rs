@@ -6,10 +6,10 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 
 use crate::Module;
 
-/// Where something is mounted, or devices lie.
+/// Mount points, and the directory of devices.
 const DIRECTORIES: [&str; 4] = ["dev", "proc", "sys", "cpuset"];
 
-/// Devices that the agent needs before, or without, devtmpfs: name, major and minor
+/// Devices that the agent needs before or without devtmpfs: name, major and minor
 /// (`Documentation/admin-guide/devices.txt`). The kernel opens `/dev/console` for PID 1.
 const DEVICES: [(&str, u32, u32); 4] = [
     ("dev/console", 5, 1),
@@ -18,12 +18,12 @@ const DEVICES: [(&str, u32, u32); 4] = [
     ("dev/ttyS1", 4, 65),
 ];
 
-/// Packs the agent, and modules that it is to load, in the order of their names.
+/// Packs the agent and the modules that it loads.
 pub(crate) fn pack(agent: &[u8], modules: &[Module]) -> Vec<u8> {
     write(agent, modules).expect("writing to memory fails only where a file exceeds 4 GiB")
 }
 
-/// Packs a plan alone, to be put behind another archive.
+/// Packs a plan, to be appended to another archive.
 pub(crate) fn pack_plan(plan: &[u8]) -> Vec<u8> {
     let write = || {
         let mut archive = Archive::default();
@@ -52,7 +52,8 @@ fn write(agent: &[u8], modules: &[Module]) -> io::Result<Vec<u8>> {
     trailer(archive.bytes)
 }
 
-/// Entries one after the other: owned by root, of the year 1970, numbered in their order.
+/// An archive under construction. For reproducible bytes all entries belong to root, have
+/// time 0, and are numbered in order.
 #[derive(Default)]
 struct Archive {
     bytes: Vec<u8>,
@@ -129,7 +130,7 @@ mod tests {
             assert_eq!(find("dev/console").1, 0o020_600);
             assert_eq!(find("dev/console").2, (5, 1));
             assert_eq!(find("proc").1, 0o040_755);
-            // A folder comes before what is in it.
+            // A directory precedes its entries.
             let place = |name| entries.iter().position(|entry| entry.0 == name).unwrap();
             assert!(place("dev") < place("dev/console"));
             assert!(!entries.iter().any(|entry| entry.0 == "plan"));
@@ -142,8 +143,8 @@ mod tests {
         let entries = entries(&pack_plan(&plan));
         assert_eq!(entries.last().unwrap().0, "plan");
         assert_eq!(entries.last().unwrap().3, plan);
-        // The kernel unpacks what comes after an archive's end if it begins where words of
-        // four bytes do (`unpack_to_rootfs`).
+        // The kernel unpacks a second archive if it is aligned to four bytes
+        // (`unpack_to_rootfs`).
         assert_eq!(pack(b"agents", &[]).len() % 4, 0);
     }
 

@@ -1,8 +1,7 @@
 //! The guest image: the agent, packed into an initramfs.
 //!
-//! The agent is built together with this library (`build.rs`) and carried inside it, so
-//! that an image can be made anywhere, without a compiler and without root.
-//! It knows nothing of kernels, machines or plans but their pages' place.
+//! `build.rs` builds the agent and embeds it in this library, so that an image can be made
+//! anywhere, without a compiler and without root.
 
 mod archive;
 mod store;
@@ -11,28 +10,27 @@ pub use store::{Image, ImageError, get_or_build};
 
 use sha2::{Digest, Sha256};
 
-/// The agent: a static program for x86-64, to be PID 1 of a guest.
+/// The agent: a static program for x86-64, PID 1 of a guest.
 static AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/numalab-agent"));
 
-/// A module of the kernel that the agent loads before anything else.
+/// A kernel module that the agent loads before anything else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// Its file's name. Modules are loaded in the order of these.
+    /// The name of its file. Modules are loaded in the order of their names.
     pub name: String,
     /// The module, uncompressed.
     pub bytes: Vec<u8>,
 }
 
-/// The initramfs of a guest that takes its plan from fw_cfg: an uncompressed `newc`
-/// archive (`Documentation/driver-api/early-userspace/buffer-format.rst`), the same bytes
-/// each time.
+/// The initramfs of a guest that reads its plan from fw_cfg: an uncompressed `newc` archive
+/// (`Documentation/driver-api/early-userspace/buffer-format.rst`). Reproducible.
 pub fn initramfs() -> Vec<u8> {
     archive::pack(AGENT, &[])
 }
 
-/// What is appended to an initramfs for a guest whose kernel cannot read fw_cfg
-/// (`CONFIG_FW_CFG_SYSFS`): the plan's pages, as `numalab_protocol::pages::encode` gives
-/// them, in the file `/plan`.
+/// An archive with the plan as the file `/plan`, to be appended to the initramfs of a guest
+/// whose kernel lacks `CONFIG_FW_CFG_SYSFS`. `pages` come from
+/// `numalab_protocol::pages::encode`.
 pub fn appended_plan(pages: &[Vec<u8>]) -> Vec<u8> {
     archive::pack_plan(&pages.concat())
 }
@@ -61,7 +59,7 @@ mod tests {
         assert_eq!(digest(), hex(&initramfs()));
     }
 
-    /// The folders that a build may leave in a program, of the machine that built this.
+    /// Paths of the building machine that could end up in the agent.
     fn machine_paths() -> Vec<String> {
         let workspace = env!("CARGO_MANIFEST_DIR");
         let mut paths = vec![workspace.to_owned(), env!("OUT_DIR").to_owned()];

@@ -1,4 +1,4 @@
-//! The image as a file, for QEMU to read.
+//! Guest images as files.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -23,8 +23,8 @@ pub struct Image {
 /// Why there is no image on disk.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// The folder cannot be made.
-    #[error("the folder {path} for guest images cannot be made")]
+    /// The folder cannot be created.
+    #[error("cannot create the folder {path} for guest images")]
     Folder {
         /// The folder.
         path: Utf8PathBuf,
@@ -33,7 +33,7 @@ pub enum ImageError {
         source: io::Error,
     },
     /// The image cannot be written; the disk may be full, or the folder not writable.
-    #[error("the guest image {path} cannot be written")]
+    #[error("cannot write the guest image {path}")]
     Write {
         /// The file.
         path: Utf8PathBuf,
@@ -43,15 +43,13 @@ pub enum ImageError {
     },
 }
 
-/// Digits of the digest in a file's name: enough to keep images apart, few enough to read.
+/// Digits of the digest in a file name.
 const NAMED: usize = 16;
 
-/// Makes sure that the image with these modules is in a folder, which is made if it does not
-/// exist.
+/// Makes sure that a folder, which is created if necessary, has the image with these modules.
 ///
-/// The file is named after its digest and appears whole or not at all, also when two
-/// processes write it at once. One with other bytes, whatever has happened to it, is
-/// replaced.
+/// The file is named after its digest, and written atomically, also by concurrent processes.
+/// A damaged file is replaced.
 pub fn get_or_build(dir: &Utf8Path, modules: &[Module]) -> Result<Image, ImageError> {
     let bytes = crate::archive::pack(crate::AGENT, modules);
     let digest = crate::hex(&bytes);
@@ -154,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_is_named() {
+    fn the_error_of_a_folder_has_its_path() {
         let (folder, dir) = folder();
         fs::write(&dir, "a file").unwrap();
         let error = get_or_build(&dir, &[]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("the folder {dir} for guest images cannot be made")
+            format!("cannot create the folder {dir} for guest images")
         );
         drop(folder);
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numalab_protocol::Plan;
-use numalab_protocol::plan::{Command, Lane, Populate, Region, Until};
+use numalab_protocol::plan::{Actor, Command, Populate, Region, Until};
 
 use super::deadline::{Deadlines, StageLimit};
 
@@ -46,7 +46,7 @@ impl Deadlines {
         let regions = regions(plan);
         let steps = plan.steps.iter().map(|step| {
             let prepare = side_by_side(&step.prepare, &regions);
-            let lanes = side_by_side(&step.lanes, &regions);
+            let lanes = side_by_side(&step.actors, &regions);
             Work {
                 guest: prepare.guest.saturating_add(lanes.guest),
                 cpu: prepare.cpu.saturating_add(lanes.cpu),
@@ -81,7 +81,7 @@ pub fn guess(plan: &Plan) -> Duration {
     let lanes = plan
         .steps
         .iter()
-        .flat_map(|step| [&step.prepare, &step.lanes]);
+        .flat_map(|step| [&step.prepare, &step.actors]);
     lanes
         .map(|lanes| side_by_side(lanes, &regions))
         .map(|work| times(USUAL, work.guest.as_millis(), 1000) + work.cpu / SAFETY)
@@ -136,7 +136,7 @@ fn regions(plan: &Plan) -> Regions<'_> {
     let lanes = plan
         .steps
         .iter()
-        .flat_map(|step| step.prepare.iter().chain(&step.lanes));
+        .flat_map(|step| step.prepare.iter().chain(&step.actors));
     for lane in lanes {
         for command in &lane.commands {
             if let Command::Map(region) = command {
@@ -153,7 +153,7 @@ fn pages(region: &Region) -> u128 {
     u128::from(region.size / 4096) * u128::from(region.count)
 }
 
-fn side_by_side(lanes: &[Lane], regions: &Regions<'_>) -> Work {
+fn side_by_side(lanes: &[Actor], regions: &Regions<'_>) -> Work {
     let mut all = Work::default();
     for lane in lanes {
         let mut work = Work::default();
@@ -169,7 +169,7 @@ fn side_by_side(lanes: &[Lane], regions: &Regions<'_>) -> Work {
 }
 
 /// Milliseconds of guest time, and CPU time of QEMU, that a command may take.
-fn needs(lane: &Lane, command: &Command, regions: &Regions<'_>) -> (u64, Duration) {
+fn needs(lane: &Actor, command: &Command, regions: &Regions<'_>) -> (u64, Duration) {
     let pages_of = |region: &str| {
         let pages = regions.get(&(lane.task.as_deref(), region));
         pages.copied().unwrap_or(0)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use numalab_protocol::plan::{Cgroup, Command, Lane, Populate, Region, Setting, Step};
+use numalab_protocol::plan::{Actor, Cgroup, Command, Populate, Region, Setting, Step};
 
 use super::extent::Extent;
 use super::problems::Problems;
@@ -169,7 +169,7 @@ impl Resolver<'_> {
         self.resolved.steps.push(Step {
             measure: raw.measure.clone(),
             prepare,
-            lanes,
+            actors: lanes,
         });
     }
 
@@ -374,7 +374,10 @@ impl Resolver<'_> {
                     self.problems.add(path, "`set` needs a `value`");
                     return None;
                 };
-                Some(Command::Set(Setting { knob, value }))
+                Some(Command::Set(Setting {
+                    tunable: knob,
+                    value,
+                }))
             }
             "cpuset" => {
                 let name = raw.cpuset.clone()?;
@@ -441,10 +444,10 @@ impl Resolver<'_> {
 }
 
 // The actor's lane, made at its first action.
-fn lane<'a>(lanes: &'a mut Vec<Lane>, action: &RawAction) -> &'a mut Vec<Command> {
+fn lane<'a>(lanes: &'a mut Vec<Actor>, action: &RawAction) -> &'a mut Vec<Command> {
     let found = lanes.iter().position(|lane| lane.task == action.task);
     let index = found.unwrap_or_else(|| {
-        lanes.push(Lane {
+        lanes.push(Actor {
             task: action.task.clone(),
             commands: Vec::new(),
         });

@@ -1,25 +1,25 @@
 //! The tunables of NUMA balancing, by the names that a scenario uses.
 
-use numalab_protocol::plan::{Knob, Setting};
+use numalab_protocol::plan::{Setting, Tunable};
 
 use super::problems::Problems;
 use super::quantity;
 use super::raw::RawBalancing;
 
 /// The tunables by the names that a scenario uses, with their units.
-const KNOBS: [(&str, Knob); 8] = [
-    ("mode", Knob::NumaBalancing),
-    ("scan-delay", Knob::ScanDelayMs),
-    ("scan-period-min", Knob::ScanPeriodMinMs),
-    ("scan-period-max", Knob::ScanPeriodMaxMs),
-    ("scan-size", Knob::ScanSizeMb),
-    ("hot-threshold", Knob::HotThresholdMs),
-    ("promote-rate-limit", Knob::PromoteRateLimitMbps),
-    ("demotion", Knob::DemotionEnabled),
+const KNOBS: [(&str, Tunable); 8] = [
+    ("mode", Tunable::NumaBalancing),
+    ("scan-delay", Tunable::ScanDelayMs),
+    ("scan-period-min", Tunable::ScanPeriodMinMs),
+    ("scan-period-max", Tunable::ScanPeriodMaxMs),
+    ("scan-size", Tunable::ScanSizeMb),
+    ("hot-threshold", Tunable::HotThresholdMs),
+    ("promote-rate-limit", Tunable::PromoteRateLimitMbps),
+    ("demotion", Tunable::DemotionEnabled),
 ];
 
 /// The knob of a name.
-pub(super) fn knob(name: &str) -> Option<Knob> {
+pub(super) fn knob(name: &str) -> Option<Tunable> {
     KNOBS
         .iter()
         .find(|(known, _)| *known == name)
@@ -52,18 +52,18 @@ pub(super) fn balancing(raw: &RawBalancing, problems: &mut Problems) -> Vec<Sett
         problems.add("balancing.scan-period-max", "less than `scan-period-min`");
     }
     let values = [
-        (Knob::ScanPeriodMaxMs, max),
-        (Knob::ScanPeriodMinMs, min),
-        (Knob::ScanDelayMs, delay),
-        (Knob::ScanSizeMb, size),
-        (Knob::HotThresholdMs, hot),
-        (Knob::PromoteRateLimitMbps, raw.promote_rate_limit),
-        (Knob::DemotionEnabled, raw.demotion.map(i64::from)),
-        (Knob::NumaBalancing, raw.mode),
+        (Tunable::ScanPeriodMaxMs, max),
+        (Tunable::ScanPeriodMinMs, min),
+        (Tunable::ScanDelayMs, delay),
+        (Tunable::ScanSizeMb, size),
+        (Tunable::HotThresholdMs, hot),
+        (Tunable::PromoteRateLimitMbps, raw.promote_rate_limit),
+        (Tunable::DemotionEnabled, raw.demotion.map(i64::from)),
+        (Tunable::NumaBalancing, raw.mode),
     ];
     let given = values.into_iter().filter_map(|(knob, value)| {
         Some(Setting {
-            knob,
+            tunable: knob,
             value: value?,
         })
     });

@@ -1,21 +1,20 @@
-//! Control groups: the hierarchy that the plan asks for, and the cpusets in it.
+//! Control groups: the hierarchy that the plan asks for, and its cpusets.
 //!
 //! The unified hierarchy is `/sys/fs/cgroup`, version 1's cpuset hierarchy `/cpuset` (a
 //! directory of the image). Only one of them is mounted, and no controller is enabled
-//! unless the plan has a control group: merely a child cpuset changes what the kernel does
-//! (`cpusets_enabled()` counts them).
+//! unless the plan has a control group: the mere existence of a child cpuset changes what
+//! the kernel does (`cpusets_enabled()`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 
 use numalab_protocol::plan::{Cgroup, CgroupVersion, Plan};
 
 use crate::cpuset::{self, CpusetError};
-use crate::errno;
+use crate::errno::{CallError, failed};
 use crate::file::{self, FileError};
-use crate::mounts::{self, MountError};
-use crate::settled::{self, SettleError};
+use crate::memcg_flush::{self, FlushError};
+use crate::mounts;
 use crate::topology;
 
 const UNIFIED: &str = "/sys/fs/cgroup";
@@ -28,12 +27,12 @@ pub(crate) enum CgroupError {
     Mount {
         version: u8,
         #[source]
-        source: MountError,
+        source: CallError,
     },
     #[error("the unified hierarchy has no cpuset controller, only {controllers:?}")]
     NoCpuset { controllers: String },
-    #[error("the control group {path} cannot be made: {}", errno::text(.cause))]
-    Make { path: String, cause: io::Error },
+    #[error(transparent)]
+    Make(#[from] CallError),
     #[error(transparent)]
     Cpuset(#[from] CpusetError),
     #[error(transparent)]
@@ -50,7 +49,7 @@ pub(crate) struct Hierarchy {
     memory: bool,
     /// CPUs of the guest.
     cpus: usize,
-    /// What each control group was last asked to be.
+    /// The lists that each control group was last given.
     asked: BTreeMap<String, Cgroup>,
 }
 
@@ -100,10 +99,8 @@ impl Hierarchy {
 
     fn add(&mut self, plan: &Plan, cgroup: &Cgroup) -> Result<(), CgroupError> {
         let directory = self.directory(&cgroup.path);
-        fs::create_dir(&directory).map_err(|cause| CgroupError::Make {
-            path: directory.clone(),
-            cause,
-        })?;
+        let what = format!("the control group {directory} cannot be made");
+        fs::create_dir(&directory).map_err(failed(what))?;
         match self.version {
             CgroupVersion::V1 => self.inherit(&directory, cgroup)?,
             CgroupVersion::V2 if parents(plan).contains(cgroup.path.as_str()) => {
@@ -114,9 +111,9 @@ impl Hierarchy {
         self.set(cgroup)
     }
 
-    /// Enables the controllers below a directory. The memory controller is left out where a
-    /// task sits in the directory itself: the kernel allows a group either processes or
-    /// domain controllers for its children (`cgroup_migrate_vet_dst`).
+    /// Enables the controllers below a directory. The memory controller is left out where the
+    /// directory itself has a task: the kernel allows a group either processes or domain
+    /// controllers for its children (`cgroup_migrate_vet_dst`).
     fn enable(&self, plan: &Plan, directory: &str, path: &str) -> Result<(), FileError> {
         let file = format!("{directory}/cgroup.subtree_control");
         file::write(&file, "+cpuset")?;
@@ -127,7 +124,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Gives a new cpuset of version 1, which is empty, what its parent has.
+    /// Copies the parent's lists into a new cpuset of version 1, which is empty.
     fn inherit(&self, directory: &str, cgroup: &Cgroup) -> Result<(), FileError> {
         let parent = directory.rsplit_once('/').map_or("", |(parent, _)| parent);
         for (name, asked) in [("cpuset.mems", &cgroup.mems), ("cpuset.cpus", &cgroup.cpus)] {
@@ -139,17 +136,24 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Writes a control group's cpuset, and reads back what is in effect in it and in the
-    /// groups below it: a run with other CPUs or nodes would be one of another plan.
+    /// Writes a control group's cpuset, and checks what is in effect in it and in the groups
+    /// below it: a run with other CPUs or nodes would be a run of another plan.
     pub(crate) fn set(&mut self, cgroup: &Cgroup) -> Result<(), CgroupError> {
         let directory = self.directory(&cgroup.path);
         for (name, asked) in [("cpuset.mems", &cgroup.mems), ("cpuset.cpus", &cgroup.cpus)] {
             if let Some(value) = asked {
-                // An empty write is none at all; a line feed alone is an empty list.
+                // An empty write does nothing; a line feed alone is an empty list.
                 file::write(&format!("{directory}/{name}"), &format!("{value}\n"))?;
             }
         }
-        self.remember(cgroup);
+        let known = self.asked.entry(cgroup.path.clone());
+        let known = known.or_insert_with(|| Cgroup {
+            path: cgroup.path.clone(),
+            mems: None,
+            cpus: None,
+        });
+        known.mems = cgroup.mems.clone().or(known.mems.take());
+        known.cpus = cgroup.cpus.clone().or(known.cpus.take());
         for asked in self.asked.values() {
             if is_within(&asked.path, &cgroup.path) {
                 cpuset::check(self.version, &self.directory(&asked.path), asked)?;
@@ -158,36 +162,18 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Notes what a control group is asked to be, over what it was asked before.
-    fn remember(&mut self, cgroup: &Cgroup) {
-        let known = self.asked.entry(cgroup.path.clone());
-        let known = known.or_insert_with(|| Cgroup {
-            path: cgroup.path.clone(),
-            mems: None,
-            cpus: None,
-        });
-        for (known, asked) in [
-            (&mut known.mems, &cgroup.mems),
-            (&mut known.cpus, &cgroup.cpus),
-        ] {
-            if asked.is_some() {
-                known.clone_from(asked);
-            }
-        }
-    }
-
-    /// Where a process is put into a control group.
+    /// The file that moves a process into a control group.
     pub(crate) fn procs(&self, path: &str) -> String {
         format!("{}/cgroup.procs", self.directory(path))
     }
 
-    /// Makes every `memory.stat` show all that was counted; no task may run meanwhile.
-    /// Returns whether it does; one that may lag behind is no result.
-    pub(crate) fn settle(&self) -> Result<bool, SettleError> {
+    /// Makes every `memory.stat` complete; no task may run meanwhile. Returns whether it is:
+    /// one that may lag behind is not a result.
+    pub(crate) fn flush(&self) -> Result<bool, FlushError> {
         if !self.memory {
             return Ok(false);
         }
-        settled::settle(&format!("{UNIFIED}/memory.stat"), self.cpus)
+        memcg_flush::flush(&format!("{UNIFIED}/memory.stat"), self.cpus)
     }
 
     /// `memory.stat` of a control group, if there is one.

@@ -1,4 +1,4 @@
-//! A task as the agent sees it: a child process that takes commands and answers them.
+//! A task as the agent sees it: a child process that executes commands and replies.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,52 +9,44 @@ use numalab_protocol::plan::Command;
 use numalab_protocol::record::ExitStatus;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
-use crate::errno;
-use crate::message::{Birth, Reply};
+use crate::errno::{CallError, failed};
+use crate::message::{Reply, SpawnArgs};
 
 /// Why a task could not be started, commanded or ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChildError {
-    #[error("the task {task:?} cannot be started: {}", errno::text(.cause))]
-    Start { task: String, cause: io::Error },
+    #[error(transparent)]
+    Call(#[from] CallError),
     #[error("the task {task:?} cannot be started: {message}")]
     Launch { task: String, message: String },
-    #[error("the task {task:?} does not take a command: {}", errno::text(.cause))]
-    Send { task: String, cause: io::Error },
-    #[error("the task {task:?} cannot be heard: {}", errno::text(.cause))]
-    Hear { task: String, cause: io::Error },
-    #[error("the task {task:?} was {} unexpectedly", ended(*.status))]
+    #[error("the task {task:?} {} unexpectedly", ended(*.status))]
     Died { task: String, status: ExitStatus },
-    #[error("the task {task:?} answers what is no answer")]
-    Answer {
+    #[error("the task {task:?} sent an invalid reply")]
+    Reply {
         task: String,
         #[source]
         source: serde_json::Error,
     },
-    #[error("the task {task:?} cannot be waited for: {}", errno::text(.cause))]
-    Wait { task: String, cause: io::Error },
 }
 
 fn ended(status: ExitStatus) -> String {
     match status {
-        ExitStatus::Code(code) => format!("ended with status {code}"),
-        ExitStatus::Signal(signal) => format!("ended by signal {signal}"),
+        ExitStatus::Code(code) => format!("exited with status {code}"),
+        ExitStatus::Signal(signal) => format!("was killed by signal {signal}"),
     }
 }
 
-/// What was heard of a task.
+/// What was read from a task.
 #[derive(Debug)]
-pub(crate) enum Heard {
-    /// An answer.
+pub(crate) enum Received {
     Reply(Reply),
-    /// A part of one.
-    Nothing,
-    /// It has closed its end of the pipe, which it only does by ending.
-    End,
+    /// A part of a reply.
+    Partial,
+    /// The task has closed its end of the pipe, which it only does by ending.
+    Eof,
 }
 
-/// A task's process. It never outlives the guest: whoever drops it without
-/// [`Child::end`] is about to power off.
+/// The process of a task.
 #[derive(Debug)]
 pub(crate) struct Child {
     name: String,
@@ -67,13 +59,9 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts a task and waits until it is ready for commands.
-    pub(crate) fn start(birth: &Birth) -> Result<Self, ChildError> {
-        let task = || birth.name.clone();
-        let failed = |cause| ChildError::Start {
-            task: task(),
-            cause,
-        };
-        let argument = serde_json::to_string(birth).map_err(|error| failed(error.into()))?;
+    pub(crate) fn start(args: &SpawnArgs) -> Result<Self, ChildError> {
+        let what = format!("the task {:?} cannot be started", args.name);
+        let argument = serde_json::to_string(args).map_err(failed(&what))?;
         let mut process = Process::new("/proc/self/exe");
         process
             .args(["launch", &argument])
@@ -90,53 +78,45 @@ impl Child {
         unsafe {
             process.pre_exec(|| Ok(()));
         }
-        // The process is waited for by its number, in `reap`.
-        let mut spawned = process.spawn().map_err(failed)?;
+        // `reap` waits for the process by its id.
+        let mut spawned = process.spawn().map_err(failed(&what))?;
         let (Some(requests), Some(replies)) = (spawned.stdin.take(), spawned.stdout.take()) else {
-            return Err(failed(io::Error::other("it has no pipes")));
+            return Err(failed(what)(io::Error::other("it has no pipes")).into());
         };
         let pid = i32::try_from(spawned.id())
             .ok()
             .and_then(Pid::from_raw)
-            .ok_or_else(|| failed(io::Error::other("it has no process id")))?;
+            .ok_or_else(|| failed(what)(io::Error::other("it has no process id")))?;
         let mut child = Child {
-            name: task(),
+            name: args.name.clone(),
             pid,
             requests,
             replies,
             pending: Vec::new(),
-            cgroup: birth.task.cgroup.clone(),
+            cgroup: args.task.cgroup.clone(),
         };
         child.wait_until_ready()?;
         Ok(child)
     }
 
-    /// Waits for the first answer. It comes without a plan's doing, by a few system calls of
-    /// a process that depends on nobody, so that the host's deadline for the stage is enough.
+    /// Waits for the first reply. It does not depend on the plan, so the host's deadline for
+    /// the stage is enough.
     fn wait_until_ready(&mut self) -> Result<(), ChildError> {
-        loop {
-            match self.hear()? {
-                Heard::Nothing => {}
-                Heard::Reply(Reply::Ready) => return Ok(()),
-                Heard::Reply(Reply::Failed { message }) => {
-                    return Err(ChildError::Launch {
-                        task: self.name.clone(),
-                        message,
-                    });
-                }
-                Heard::Reply(reply) => {
-                    return Err(ChildError::Launch {
-                        task: self.name.clone(),
-                        message: format!("it answers {reply:?} before it is ready"),
-                    });
-                }
-                Heard::End => return Err(self.died()),
+        let message = loop {
+            match self.receive()? {
+                Received::Partial => {}
+                Received::Reply(Reply::Ready) => return Ok(()),
+                Received::Reply(Reply::Failed { message }) => break message,
+                Received::Reply(reply) => break format!("it sent {reply:?} before it was ready"),
+                Received::Eof => return Err(self.died()),
             }
-        }
+        };
+        let task = self.name.clone();
+        Err(ChildError::Launch { task, message })
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    fn cannot(&self, what: &str) -> String {
+        format!("the task {:?} cannot {what}", self.name)
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -147,12 +127,12 @@ impl Child {
         self.cgroup.as_deref()
     }
 
-    /// What becomes readable when the task answers or ends.
+    /// Becomes readable when the task replies or ends.
     pub(crate) fn replies(&self) -> BorrowedFd<'_> {
         self.replies.as_fd()
     }
 
-    /// Gives the task a command.
+    /// Sends the task a command.
     pub(crate) fn send(&mut self, command: &Command) -> Result<(), ChildError> {
         let write = || {
             let mut line = serde_json::to_vec(command)?;
@@ -162,40 +142,34 @@ impl Child {
         match { write }() {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(self.died()),
-            Err(cause) => Err(ChildError::Send {
-                task: self.name.clone(),
-                cause,
-            }),
+            Err(error) => Err(failed(self.cannot("be sent a command"))(error).into()),
         }
     }
 
-    /// Reads once from the task, which blocks if it has said nothing.
-    pub(crate) fn hear(&mut self) -> Result<Heard, ChildError> {
+    /// Reads once from the task. Blocks if there is nothing to read.
+    pub(crate) fn receive(&mut self) -> Result<Received, ChildError> {
         let mut bytes = [0; 4096];
         let length = self
             .replies
             .read(&mut bytes)
-            .map_err(|cause| ChildError::Hear {
-                task: self.name.clone(),
-                cause,
-            })?;
+            .map_err(failed(self.cannot("be read from")))?;
         if length == 0 {
-            return Ok(Heard::End);
+            return Ok(Received::Eof);
         }
         self.pending.extend_from_slice(&bytes[..length]);
-        // A task answers one command at a time, so a line feed is always the last byte.
+        // A task replies to one command at a time, so a line feed is always the last byte.
         if self.pending.last() != Some(&b'\n') {
-            return Ok(Heard::Nothing);
+            return Ok(Received::Partial);
         }
-        let reply = serde_json::from_slice(&self.pending).map_err(|source| ChildError::Answer {
+        let reply = serde_json::from_slice(&self.pending).map_err(|source| ChildError::Reply {
             task: self.name.clone(),
             source,
         })?;
         self.pending.clear();
-        Ok(Heard::Reply(reply))
+        Ok(Received::Reply(reply))
     }
 
-    /// Waits for a task that has closed its pipe, or was killed.
+    /// Waits for a task that has closed its pipe or was killed.
     pub(crate) fn reap(&self) -> Result<ExitStatus, ChildError> {
         loop {
             match waitpid(Some(self.pid), WaitOptions::empty()) {
@@ -205,17 +179,12 @@ impl Child {
                     }
                 }
                 Ok(None) | Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => {
-                    return Err(ChildError::Wait {
-                        task: self.name.clone(),
-                        cause: errno.into(),
-                    });
-                }
+                Err(errno) => return Err(failed(self.cannot("be waited for"))(errno).into()),
             }
         }
     }
 
-    /// The error of a task that has ended without being asked to.
+    /// The error of a task that has ended by itself.
     pub(crate) fn died(&self) -> ChildError {
         match self.reap() {
             Ok(status) => ChildError::Died {
@@ -228,10 +197,7 @@ impl Child {
 
     /// Kills the task and waits for it.
     pub(crate) fn end(self) -> Result<(), ChildError> {
-        kill_process(self.pid, Signal::KILL).map_err(|errno| ChildError::Wait {
-            task: self.name.clone(),
-            cause: errno.into(),
-        })?;
+        kill_process(self.pid, Signal::KILL).map_err(failed(self.cannot("be killed")))?;
         self.reap().map(|_| ())
     }
 }
@@ -248,18 +214,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unexpected_end_is_told_with_its_way() {
+    fn the_error_of_an_unexpected_end_says_how() {
         let error = |status| ChildError::Died {
             task: "hot".into(),
             status,
         };
         assert_eq!(
             error(ExitStatus::Signal(9)).to_string(),
-            "the task \"hot\" was ended by signal 9 unexpectedly"
+            "the task \"hot\" was killed by signal 9 unexpectedly"
         );
         assert_eq!(
             error(ExitStatus::Code(1)).to_string(),
-            "the task \"hot\" was ended with status 1 unexpectedly"
+            "the task \"hot\" exited with status 1 unexpectedly"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Guest time: reading it, and using it up on the CPU.
+//! Guest time: reading it, and spinning.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use rustix::time::{ClockId, clock_gettime};
 /// Nanoseconds of a millisecond.
 pub(crate) const MS: u64 = 1_000_000;
 
-/// Steps between two looks at the clock for short spins: some microseconds of guest time.
+/// Steps between two readings of the clock in short spins: some microseconds of guest time.
 pub(crate) const FINE: u32 = 256;
 
-/// Steps between two looks at the clock for long spins: about a millisecond of guest time.
+/// Steps between two readings of the clock in long spins: about a millisecond of guest time.
 pub(crate) const COARSE: u32 = 16_384;
 
 /// Nanoseconds of guest time since boot (`CLOCK_MONOTONIC` starts at 0, and a guest is
@@ -23,10 +23,10 @@ pub(crate) fn uptime_ns() -> u64 {
     seconds * 1000 * MS + nanoseconds
 }
 
-/// Keeps the CPU busy until a moment. Never sleeps.
+/// Spins until a moment.
 ///
-/// Reading the clock executes `rdtsc`, which ends QEMU's translation blocks and makes it
-/// compute the guest's time; arithmetic between two readings keeps a spin cheap for the host.
+/// Reading the clock executes `rdtsc`, which ends a translation block of QEMU and makes it
+/// compute the guest's time; arithmetic between two readings makes a spin cheap for the host.
 pub(crate) fn spin_until(moment_ns: u64, steps: u32) {
     let mut state = moment_ns;
     while uptime_ns() < moment_ns {
@@ -34,7 +34,7 @@ pub(crate) fn spin_until(moment_ns: u64, steps: u32) {
     }
 }
 
-/// Arithmetic that nobody needs, five instructions a step, from one state to the next.
+/// Arithmetic to spend time with: five instructions per step, from one state to the next.
 pub(crate) fn work(mut state: u64, steps: u32) -> u64 {
     for _ in 0..steps {
         state = state
@@ -47,12 +47,12 @@ pub(crate) fn work(mut state: u64, steps: u32) -> u64 {
 
 /// Leaves every CPU idle for a moment.
 ///
-/// While a CPU runs, QEMU lets the CPUs of a guest take turns by a timer of its own, whose
-/// phase is that of its start: a restored guest's is another than a cold one's. It stops when
-/// all CPUs are idle, and begins anew, in guest time, when one of them wakes
-/// (`rr_wait_io_event`, `rr_start_kick_timer`). Before a second CPU runs this has to happen
-/// once, or the two take turns at other moments than in the cold guest: seen with Linux 7.2,
-/// which brings a CPU online without being idle in between.
+/// While a CPU runs, QEMU switches between the CPUs of a guest by a timer of its own. Its
+/// phase depends on when it was started, so it differs between a restored and a cold guest.
+/// The timer stops when all CPUs are idle, and starts again, in guest time, when one of them
+/// wakes (`rr_wait_io_event`, `rr_start_kick_timer`). This has to happen once before a second
+/// CPU runs; otherwise the restored guest switches CPUs at other moments than the cold one.
+/// Linux 7.2 shows this: it brings a CPU online without being idle in between.
 pub(crate) fn rest() {
     std::thread::sleep(Duration::from_nanos(2 * MS));
 }

@@ -1,7 +1,7 @@
-//! What a kernel built with gcov has counted, as files of
-//! `/sys/kernel/debug/gcov` (`Documentation/dev-tools/gcov.rst`).
+//! The counts of a kernel built with gcov, as files of `/sys/kernel/debug/gcov`
+//! (`Documentation/dev-tools/gcov.rst`).
 //!
-//! Opening such a file takes a copy of its counts (`gcov_seq_open`).
+//! Opening such a file copies its counts (`gcov_seq_open`).
 
 use std::fs;
 use std::io;
@@ -11,31 +11,20 @@ use numalab_protocol::Record;
 use numalab_protocol::coverage::{MOST_BYTES, MOST_FILES, pieces};
 use numalab_protocol::record::Phase;
 
-use crate::errno;
-use crate::file::{self, FileError};
+use crate::errno::{CallError, failed};
+use crate::file;
 use crate::records::Records;
 use crate::stop::{Stage, Stop};
 
 const ROOT: &str = "/sys/kernel/debug/gcov";
 
-/// Why there is no coverage.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CoverageError {
-    #[error("{path} cannot be read (the kernel needs CONFIG_GCOV_KERNEL): {}", errno::text(.cause))]
-    Read { path: String, cause: io::Error },
-    #[error(transparent)]
-    File(#[from] FileError),
-}
-
-/// Sends what has been counted since power on, and sets the counts back to zero.
+/// Sends the counts since power on, and resets them.
 pub(crate) fn begin(records: &mut Records) -> Result<(), Stop> {
     send(records, Phase::Boot)?;
-    file::write(&format!("{ROOT}/reset"), "1")
-        .map_err(CoverageError::from)
-        .stage("coverage")
+    file::write(&format!("{ROOT}/reset"), "1").stage("coverage")
 }
 
-/// Sends what has been counted since [`begin`].
+/// Sends the counts since [`begin`].
 pub(crate) fn end(records: &mut Records) -> Result<(), Stop> {
     send(records, Phase::Steps)
 }
@@ -46,7 +35,9 @@ fn send(records: &mut Records, phase: Phase) -> Result<(), Stop> {
     paths.sort();
     let (mut sent, mut left_out, mut all) = (0, 0, 0_usize);
     for path in paths {
-        let bytes = fs::read(&path).map_err(read(&path)).stage("coverage")?;
+        let bytes = fs::read(&path)
+            .map_err(unreadable(&path))
+            .stage("coverage")?;
         if sent == MOST_FILES || all + bytes.len() > MOST_BYTES {
             left_out += 1;
             continue;
@@ -66,18 +57,20 @@ fn send(records: &mut Records, phase: Phase) -> Result<(), Stop> {
     Ok(records.drain()?)
 }
 
-fn read(path: &Path) -> impl FnOnce(io::Error) -> CoverageError {
-    let path = path.display().to_string();
-    move |cause| CoverageError::Read { path, cause }
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> CallError {
+    let path = path.display();
+    failed(format!(
+        "{path} cannot be read (the kernel needs CONFIG_GCOV_KERNEL)"
+    ))
 }
 
-/// All files of counts below a folder. The links beside them, to what the compiler wrote,
-/// lead nowhere in a guest.
-fn find(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), CoverageError> {
-    for entry in fs::read_dir(folder).map_err(read(folder))? {
-        let entry = entry.map_err(read(folder))?;
+/// All files of counts below a folder. The links beside them, to files of the compiler, are
+/// dangling in a guest.
+fn find(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), CallError> {
+    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
+        let entry = entry.map_err(unreadable(folder))?;
         let path = entry.path();
-        let kind = entry.file_type().map_err(read(&path))?;
+        let kind = entry.file_type().map_err(unreadable(&path))?;
         if kind.is_dir() {
             find(&path, paths)?;
         } else if kind.is_file() && path.extension().is_some_and(|end| end == "gcda") {
@@ -106,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_gcov_is_told_what_it_lacks() {
+    fn the_error_without_gcov_names_the_option() {
         let error = find(Path::new("/nonexistent/gcov"), &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("CONFIG_GCOV_KERNEL"), "{error}");
     }

@@ -1,21 +1,21 @@
-//! Whether a cpuset holds what the plan asks: the kernel takes a list and may use another
-//! one.
+//! Checks that a cpuset is in effect as the plan asks: the kernel may accept one list and
+//! use another.
 //!
-//! What counts are the effective lists. In the unified hierarchy a group whose own list has
-//! nothing in common with its parent's silently uses the parent's (`update_nodemasks_hier`
-//! and `update_cpumasks_hier` of `kernel/cgroup/cpuset.c`). Writes nothing.
+//! In the unified hierarchy a group whose own list has nothing in common with its parent's
+//! silently uses the parent's (`update_nodemasks_hier` and `update_cpumasks_hier` of
+//! `kernel/cgroup/cpuset.c`).
 
 use numalab_protocol::list;
 use numalab_protocol::plan::{Cgroup, CgroupVersion};
 
 use crate::file::{self, FileError};
 
-/// Why a cpuset is not as the plan asks.
+/// Why a cpuset is not in effect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CpusetError {
     #[error(
-        "{path} shows \"{effective}\", and \"{asked}\" was asked for: a control group has no \
-         more than its parent, and only nodes with memory and CPUs that are online"
+        "{path} is \"{effective}\", but the plan asks for \"{asked}\": a control group can \
+         use only what its parent has, nodes with memory, and CPUs that are online"
     )]
     Effective {
         path: String,
@@ -26,7 +26,7 @@ pub(crate) enum CpusetError {
     File(#[from] FileError),
 }
 
-/// One of the two lists of a cpuset: its file, and the one with what is in effect.
+/// The files of one list of a cpuset: as written, and as in effect for each version.
 struct Names {
     own: &'static str,
     unified: &'static str,
@@ -45,7 +45,7 @@ const CPUS: Names = Names {
     version_1: "cpuset.effective_cpus",
 };
 
-/// Compares what is in effect in a control group's directory with what it was asked to be.
+/// Checks the lists in effect in a control group's directory.
 pub(crate) fn check(
     version: CgroupVersion,
     directory: &str,
@@ -57,12 +57,12 @@ pub(crate) fn check(
         };
         let (path, effective) = effective(version, directory, &names)?;
         let wanted = match version {
-            // An empty list of the unified hierarchy stands for the parent's.
+            // In the unified hierarchy an empty list means the parent's.
             CgroupVersion::V2 if asked.trim().is_empty() => {
                 let parent = directory.rsplit_once('/').map_or("", |(parent, _)| parent);
                 self::effective(version, parent, &names)?.1
             }
-            _ => parse(&path, asked)?,
+            _ => list::parse(asked).map_err(|_| FileError::form(&path, asked, "a list"))?,
         };
         if effective != wanted {
             return Err(CpusetError::Effective {
@@ -75,8 +75,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What is in effect, and the file that shows it. A kernel without such a file of version 1
-/// (before 3.17) has one list for both.
+/// The list in effect, and its file. Before Linux 3.17, version 1 has one list for both.
 fn effective(
     version: CgroupVersion,
     directory: &str,
@@ -87,20 +86,14 @@ fn effective(
         CgroupVersion::V2 => (names.unified, None),
     };
     let path = format!("{directory}/{name}");
-    let (path, text) = match (file::read(&path), fallback) {
+    match (file::read_list(&path), fallback) {
         (Err(error), Some(own)) if error.is_absent() => {
             let path = format!("{directory}/{own}");
-            let text = file::read(&path)?;
-            (path, text)
+            let numbers = file::read_list(&path)?;
+            Ok((path, numbers))
         }
-        (text, _) => (path, text?),
-    };
-    let numbers = parse(&path, &text)?;
-    Ok((path, numbers))
-}
-
-fn parse(path: &str, text: &str) -> Result<Vec<u32>, FileError> {
-    list::parse(text).map_err(|_| FileError::form(path, text, "a list of numbers"))
+        (numbers, _) => Ok((path, numbers?)),
+    }
 }
 
 #[cfg(test)]

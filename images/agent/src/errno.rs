@@ -1,8 +1,8 @@
-//! Names of the errors that the kernel returns, as `errno(3)` spells them.
+//! Errors of system calls, with the names that `errno(3)` lists.
 
 use std::io;
 
-/// The name of an error number; those that the calls made here are documented to return.
+/// The name of an error number, for those that the calls made here are documented to return.
 fn name(number: i32) -> Option<&'static str> {
     Some(match number {
         libc::EPERM => "EPERM",
@@ -40,7 +40,7 @@ fn name(number: i32) -> Option<&'static str> {
     })
 }
 
-/// An error as it stands in a record: its name, then what it means.
+/// The text of an error in a record: its name, then its description.
 pub(crate) fn text(error: &io::Error) -> String {
     let meaning = error.to_string();
     let Some(number) = error.raw_os_error() else {
@@ -53,24 +53,41 @@ pub(crate) fn text(error: &io::Error) -> String {
     }
 }
 
+/// A system call that failed, and what it was for.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {}", text(.cause))]
+pub(crate) struct CallError {
+    what: String,
+    cause: io::Error,
+}
+
+/// For `map_err`: a [`CallError`] that says what could not be done.
+pub(crate) fn failed<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> CallError {
+    let what = what.into();
+    move |cause| CallError {
+        what,
+        cause: cause.into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_told_by_its_name() {
+    fn a_known_number_is_named() {
         let error = io::Error::from_raw_os_error(libc::EINVAL);
         assert_eq!(text(&error), "EINVAL (Invalid argument)");
     }
 
     #[test]
-    fn an_unknown_number_is_still_told() {
+    fn an_unknown_number_is_still_printed() {
         let error = io::Error::from_raw_os_error(libc::EXDEV);
         assert!(text(&error).starts_with("error 18 ("), "{}", text(&error));
     }
 
     #[test]
-    fn what_is_no_system_call_keeps_its_words() {
+    fn an_error_that_no_system_call_returned_keeps_its_text() {
         let error = io::Error::new(io::ErrorKind::UnexpectedEof, "cut short");
         assert_eq!(text(&error), "cut short");
     }

@@ -1,9 +1,12 @@
 //! Files of `/proc`, `/sys` and the control groups: read whole, written with one `write(2)`.
 //!
-//! Their formats are known to `numalab_protocol::procfs` alone.
+//! `numalab_protocol::procfs` parses their formats.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::str::FromStr;
+
+use numalab_protocol::list;
 
 use crate::errno;
 
@@ -18,7 +21,7 @@ pub(crate) enum FileError {
         value: String,
         cause: io::Error,
     },
-    #[error("{path} holds {text:?}, which is not {expected}")]
+    #[error("{path} contains {text:?}, which is not {expected}")]
     Form {
         path: String,
         text: String,
@@ -27,7 +30,7 @@ pub(crate) enum FileError {
 }
 
 impl FileError {
-    /// A file whose text is of an unknown form.
+    /// A file whose text has an unexpected format.
     pub(crate) fn form(path: &str, text: &str, expected: &'static str) -> Self {
         FileError::Form {
             path: path.into(),
@@ -52,13 +55,26 @@ pub(crate) fn read(path: &str) -> Result<String, FileError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Reads a whole file that a kernel may lack.
+/// Reads a whole file that not every kernel has.
 pub(crate) fn read_optional(path: &str) -> Result<Option<String>, FileError> {
     match read(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.is_absent() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Reads a number.
+pub(crate) fn read_number<N: FromStr>(path: &str) -> Result<N, FileError> {
+    let text = read(path)?;
+    let number = text.trim_end().parse();
+    number.map_err(|_| FileError::form(path, &text, "a number"))
+}
+
+/// Reads a list of numbers such as `0-2,5`.
+pub(crate) fn read_list(path: &str) -> Result<Vec<u32>, FileError> {
+    let text = read(path)?;
+    list::parse(&text).map_err(|_| FileError::form(path, &text, "a list of numbers"))
 }
 
 /// Writes a value into a file that exists.
@@ -71,7 +87,7 @@ pub(crate) fn write(path: &str, value: &str) -> Result<(), FileError> {
         Ok(length) if length == value.len() => Ok(()),
         Ok(_) => Err(io::Error::new(
             io::ErrorKind::WriteZero,
-            "only a part of it was taken",
+            "only a part of it was written",
         )),
         Err(cause) => Err(cause),
     }
@@ -87,18 +103,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_file_is_told_with_its_path() {
-        let error = read("/nonexistent/knob").unwrap_err();
+    fn the_error_of_a_missing_file_has_its_path() {
+        let error = read("/nonexistent/tunable").unwrap_err();
         assert!(error.is_absent());
         assert_eq!(
             error.to_string(),
-            "/nonexistent/knob cannot be read: ENOENT (No such file or directory)"
+            "/nonexistent/tunable cannot be read: ENOENT (No such file or directory)"
         );
-        assert!(read_optional("/nonexistent/knob").unwrap().is_none());
+        assert!(read_optional("/nonexistent/tunable").unwrap().is_none());
     }
 
     #[test]
-    fn a_refused_value_is_told_with_path_value_and_errno() {
+    fn the_error_of_a_refused_value_has_path_value_and_errno() {
         // No process may write here, whoever it belongs to.
         let error = write("/proc/self/stat", "17").unwrap_err();
         let text = error.to_string();
@@ -109,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_no_absent_file() {
+    fn a_directory_is_not_an_absent_file() {
         assert!(!read("/proc").unwrap_err().is_absent());
         assert!(read_optional("/proc").is_err());
     }

@@ -1,8 +1,5 @@
-//! The kernel's leaks: kmemleak's report, put on the console, where the host looks for what
-//! a kernel says against itself.
-//!
-//! A kernel without kmemleak costs one look at a file that is not there. What is a leak is
-//! kmemleak's to say, and whose fault it is the host's.
+//! Memory leaks of the kernel: prints kmemleak's report on the console, where the host looks
+//! for faults.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,53 +15,50 @@ const KMEMLEAK: &str = "/sys/kernel/debug/kmemleak";
 /// An object younger than 5 seconds is not reported yet (`MSECS_MIN_AGE`).
 const AGE: Duration = Duration::from_secs(6);
 
-/// An object is reported when it has not changed since the scan before
+/// kmemleak reports an object that has not changed since the previous scan
 /// (`update_checksum`).
 const SCANS: u32 = 2;
 
-/// The word of the kernel's command line by which leaks are demanded.
-const DEMANDED: &str = "kmemleak=on";
+/// The kernel parameter that makes a kmemleak that is off an error.
+const REQUIRED: &str = "kmemleak=on";
 
 /// Whether the kernel has kmemleak.
-pub(crate) fn are_looked_for() -> bool {
+pub(crate) fn are_detected() -> bool {
     Path::new(KMEMLEAK).exists()
 }
 
-/// Lets kmemleak scan, and tells what it found. Each allocation's place is told once.
-///
-/// # Errors
-/// The file cannot be used. A kmemleak that is switched off is an error only if the kernel's
-/// command line demands it.
-pub(crate) fn tell() -> Result<(), FileError> {
-    if !are_looked_for() {
+/// Lets kmemleak scan, and prints what it found, once per allocation site. A kmemleak that
+/// is off is an error only if the kernel's command line requires it.
+pub(crate) fn report() -> Result<(), FileError> {
+    if !are_detected() {
         return Ok(());
     }
     thread::sleep(AGE);
     for _ in 0..SCANS {
         match file::write(KMEMLEAK, "scan") {
-            Err(error) if is_refused(&error) && !is_demanded()? => return Ok(()),
+            Err(error) if is_refused(&error) && !is_required()? => return Ok(()),
             other => other?,
         }
     }
     for leak in leaks(&file::read(KMEMLEAK)?) {
-        // Lines that end with a line feed only: the kernel's own come in between.
+        // Whole lines only, because the kernel's own lines come in between.
         eprint!("{leak}");
     }
     Ok(())
 }
 
-/// `EPERM` is what a kmemleak that is off answers (`kmemleak_write`).
+/// A kmemleak that is off returns `EPERM` (`kmemleak_write`).
 fn is_refused(error: &FileError) -> bool {
     matches!(error, FileError::Write { cause, .. }
         if cause.kind() == io::ErrorKind::PermissionDenied)
 }
 
-fn is_demanded() -> Result<bool, FileError> {
+fn is_required() -> Result<bool, FileError> {
     let words = file::read("/proc/cmdline")?;
-    Ok(words.split_whitespace().any(|word| word == DEMANDED))
+    Ok(words.split_whitespace().any(|word| word == REQUIRED))
 }
 
-/// The report's objects, the first of each place, with the number of the others.
+/// The first object of each allocation site, with the number of the others.
 fn leaks(report: &str) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
     let mut places: BTreeMap<String, (String, u64)> = BTreeMap::new();
@@ -89,14 +83,14 @@ fn leaks(report: &str) -> Vec<String> {
         object.push('\n');
     }
     take(&mut object);
-    let told = order.iter().filter_map(|place| {
+    let printed = order.iter().filter_map(|place| {
         let (object, count) = places.get(place)?;
         Some(match count {
             1 => object.clone(),
             count => format!("{object}  and {} more of this place\n", count - 1),
         })
     });
-    told.collect()
+    printed.collect()
 }
 
 /// An object's size and backtrace.
@@ -125,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_is_told_once() {
+    fn each_site_is_printed_once() {
         let report = [
             object("ffff888000000000", 64, "a"),
             object("ffff888000000040", 64, "b"),
@@ -133,11 +127,11 @@ mod tests {
             object("ffff8880000000c0", 32, "a"),
         ]
         .concat();
-        let told = leaks(&report);
-        assert_eq!(told.len(), 3);
-        assert!(told[0].ends_with("a+0x12/0x34\n  and 1 more of this place\n"));
-        assert_eq!(told[1], object("ffff888000000040", 64, "b"));
-        assert!(told[2].contains("(size 32)"));
+        let printed = leaks(&report);
+        assert_eq!(printed.len(), 3);
+        assert!(printed[0].ends_with("a+0x12/0x34\n  and 1 more of this place\n"));
+        assert_eq!(printed[1], object("ffff888000000040", 64, "b"));
+        assert!(printed[2].contains("(size 32)"));
         assert_eq!(leaks(""), [""; 0]);
     }
 }

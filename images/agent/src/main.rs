@@ -1,65 +1,67 @@
-//! The guest's PID 1: takes the plan, runs it, sends records, powers off.
+//! PID 1 of the guest: reads the plan, executes it, sends records, powers off.
 //!
-//! One program in three parts, told apart by how it was executed:
+//! One program with three roles:
 //!
-//! - as PID 1 it is the agent ([`course`]), one thread that sleeps in `poll(2)`;
-//! - `launch` puts a fresh process into its control group, affinity and policy
+//! - PID 1 is the agent ([`lifecycle`]), one thread that sleeps in `poll(2)`;
+//! - `launch` sets the control group, affinity and memory policy of a new process
 //!   ([`task::launch`]) and executes
 //! - `task`, the process that is measured ([`task::worker`]).
 //!
-//! It decides nothing by itself: what is done is the plan's, what it means is the host's.
+//! The agent decides nothing: the plan says what to do, and the host judges the results.
 
+mod actors;
 mod cgroup;
 mod child;
 mod clock;
-mod coherence;
-mod course;
 mod coverage;
 mod cpuset;
 mod errno;
 mod file;
-mod knob;
-mod lanes;
 mod leaks;
+mod lifecycle;
+mod memcg_flush;
 mod message;
 mod modules;
 mod mounts;
-mod orders;
+mod plan_check;
+mod plan_source;
 mod power;
 mod records;
 mod scheduling;
 mod seed;
-mod settled;
 mod snapshot;
 mod steps;
 mod stop;
 mod task;
 mod topology;
 mod trace;
+mod tunable;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The kernel hands words of its command line that it does not know to PID 1, so its
-    // arguments mean nothing.
+    // The kernel passes unknown words of its command line to PID 1, so its arguments mean
+    // nothing.
     if std::process::id() == 1 {
         report_panics(true);
-        course::run();
+        lifecycle::run();
     }
     report_panics(false);
     let mut arguments = std::env::args().skip(1);
     match (arguments.next().as_deref(), arguments.next()) {
-        (Some("launch"), Some(birth)) => task::launch::run(&birth),
-        (Some("task"), Some(birth)) => task::worker::run(&birth),
+        (Some("launch"), Some(args)) => task::launch::run(&args),
+        (Some("task"), Some(args)) => task::worker::run(&args),
         _ => {
-            eprintln!("numalab-agent: this is PID 1 of a numalab guest; it does nothing elsewhere");
+            eprintln!(
+                "numalab-agent: this is PID 1 of a numalab guest; it does nothing outside of one"
+            );
             ExitCode::from(2)
         }
     }
 }
 
-/// A panic is told on the console. One of PID 1 powers off, without the last record: a
-/// kernel panic for want of an init would look like a kernel's fault.
+/// Prints panics on the console. If PID 1 panics, the guest powers off without the last
+/// record: a kernel panic because init died would look like a fault of the kernel.
 fn report_panics(power_off: bool) {
     std::panic::set_hook(Box::new(move |panic| {
         eprintln!("numalab-agent: {panic}");

@@ -1,20 +1,20 @@
-//! What the agent and its tasks say to each other: one JSON object a line, by pipes.
+//! Messages between the agent and its tasks: one JSON object per line, over pipes.
 //!
-//! Requests are the plan's commands as they are; this is private to the agent's program.
+//! Requests are the plan's commands. All of this is private to the agent's program.
 
 use numalab_protocol::plan::Task;
 use serde::{Deserialize, Serialize};
 
-/// What a process is born with: the argument of `launch` and of `task`.
+/// What a new process needs to know: the argument of `launch` and of `task`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Birth {
+pub(crate) struct SpawnArgs {
     /// The task's name.
     pub(crate) name: String,
-    /// What the plan says of it.
+    /// Its part of the plan.
     pub(crate) task: Task,
     /// `cgroup.procs` of its control group.
     pub(crate) procs: Option<String>,
-    /// All CPUs of the plan, for a task that may run on any.
+    /// All CPUs of the plan, for a task that may run on any of them.
     pub(crate) cpus: Vec<u32>,
     /// The plan's seed.
     pub(crate) seed: u64,
@@ -24,18 +24,18 @@ pub(crate) struct Birth {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reply {
-    /// The task has been executed, its threads sleep, and it waits for commands.
+    /// The task has started, and waits for commands.
     Ready,
     /// The command has been carried out.
     Done,
-    /// What a `Probe` has counted.
+    /// The result of a `Probe`.
     Probe {
         pages_per_vma: u64,
         faults: Vec<u64>,
     },
-    /// Where a `Placement` has found the pages: node and count, ascending.
+    /// The result of a `Placement`: node and number of pages, ascending.
     Placement { nodes: Vec<(u32, u64)>, absent: u64 },
-    /// The time of a `Touch` is over before its scan sequence was reached.
+    /// The time of a `Touch` ended before the scan sequence was reached.
     GaveUp { seen: i64, wanted: i64 },
     /// The command cannot be carried out.
     Failed { message: String },

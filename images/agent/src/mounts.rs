@@ -1,56 +1,20 @@
 //! The file systems that are mounted before the plan is known.
 //!
-//! Control groups are not among them: which hierarchy is wanted is the plan's to say.
-
-use std::io;
+//! The control group hierarchy is not among them: the plan says which one is needed.
 
 use rustix::mount::{MountFlags, mount};
 
-use crate::errno;
+use crate::errno::{CallError, failed};
 
-/// Why the guest has no usable file systems.
-#[derive(Debug, thiserror::Error)]
-#[error("{kind} cannot be mounted on {target}: {}", errno::text(.cause))]
-pub(crate) struct MountError {
-    kind: &'static str,
-    target: &'static str,
-    cause: io::Error,
-}
-
-struct FileSystem {
-    kind: &'static str,
-    target: &'static str,
-    /// Whether every plan needs it. What needs another one names the file that is missing.
-    required: bool,
-}
-
-const FILE_SYSTEMS: [FileSystem; 5] = [
-    FileSystem {
-        kind: "proc",
-        target: "/proc",
-        required: true,
-    },
-    FileSystem {
-        kind: "sysfs",
-        target: "/sys",
-        required: true,
-    },
-    // The image has the few devices that are needed, for a kernel that lacks devtmpfs.
-    FileSystem {
-        kind: "devtmpfs",
-        target: "/dev",
-        required: false,
-    },
-    FileSystem {
-        kind: "debugfs",
-        target: "/sys/kernel/debug",
-        required: false,
-    },
-    FileSystem {
-        kind: "tracefs",
-        target: "/sys/kernel/tracing",
-        required: false,
-    },
+/// Type, mount point, and whether every plan needs it. Code that needs an optional one
+/// reports the missing file. For a kernel without devtmpfs the image has the few devices
+/// that are needed.
+const FILE_SYSTEMS: [(&str, &str, bool); 5] = [
+    ("proc", "/proc", true),
+    ("sysfs", "/sys", true),
+    ("devtmpfs", "/dev", false),
+    ("debugfs", "/sys/kernel/debug", false),
+    ("tracefs", "/sys/kernel/tracing", false),
 ];
 
 /// Mounts `kind` on `target`, which exists.
@@ -58,23 +22,21 @@ pub(crate) fn one(
     kind: &'static str,
     target: &'static str,
     options: Option<&std::ffi::CStr>,
-) -> Result<(), MountError> {
+) -> Result<(), CallError> {
     match mount("none", target, kind, MountFlags::empty(), options) {
         // EBUSY: the kernel has mounted it already.
         Ok(()) | Err(rustix::io::Errno::BUSY) => Ok(()),
-        Err(errno) => Err(MountError {
-            kind,
-            target,
-            cause: errno.into(),
-        }),
+        Err(errno) => Err(failed(format!("{kind} cannot be mounted on {target}"))(
+            errno,
+        )),
     }
 }
 
-/// Mounts all of them; optional ones if the kernel has them.
-pub(crate) fn all() -> Result<(), MountError> {
-    for system in FILE_SYSTEMS {
-        let mounted = one(system.kind, system.target, None);
-        if system.required {
+/// Mounts all of them, optional ones only if the kernel has them.
+pub(crate) fn all() -> Result<(), CallError> {
+    for (kind, target, required) in FILE_SYSTEMS {
+        let mounted = one(kind, target, None);
+        if required {
             mounted?;
         }
     }

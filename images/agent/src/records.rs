@@ -1,33 +1,29 @@
 //! Records on the second UART.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 
 use numalab_protocol::{Frame, Record};
 use rustix::termios::{OptionalActions, tcdrain, tcgetattr, tcsetattr};
 
-use crate::errno;
+use crate::errno::{CallError, failed};
 
 const PORT: &str = "/dev/ttyS1";
 
 /// Why a record could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordsError {
-    #[error("{PORT} cannot be opened: {}", errno::text(.0))]
-    Open(io::Error),
-    #[error("{PORT} cannot be set up: {}", errno::text(.0))]
-    SetUp(io::Error),
+    #[error(transparent)]
+    Port(#[from] CallError),
     #[error("record {seq} cannot be written as JSON")]
     Form {
         seq: u64,
         #[source]
         source: serde_json::Error,
     },
-    #[error("record {seq} cannot be written to {PORT}: {}", errno::text(.cause))]
-    Write { seq: u64, cause: io::Error },
 }
 
-/// The way out of the guest.
+/// The port that carries records to the host.
 #[derive(Debug)]
 pub(crate) struct Records {
     port: File,
@@ -41,13 +37,13 @@ impl Records {
             .read(true)
             .write(true)
             .open(PORT)
-            .map_err(RecordsError::Open)?;
-        let set_up = |errno: rustix::io::Errno| RecordsError::SetUp(errno.into());
-        let mut modes = tcgetattr(&port).map_err(set_up)?;
+            .map_err(failed(format!("{PORT} cannot be opened")))?;
+        let set_up = || failed(format!("{PORT} cannot be set up"));
+        let mut modes = tcgetattr(&port).map_err(set_up())?;
         modes.make_raw();
-        // QEMU's UART sends at any speed; the kernel's sleeps while draining depend on it.
-        modes.set_speed(115_200).map_err(set_up)?;
-        tcsetattr(&port, OptionalActions::Now, &modes).map_err(set_up)?;
+        // QEMU's UART ignores the speed, but the kernel sleeps by it while draining.
+        modes.set_speed(115_200).map_err(set_up())?;
+        tcsetattr(&port, OptionalActions::Now, &modes).map_err(set_up())?;
         Ok(Records { port, next: 0 })
     }
 
@@ -59,17 +55,15 @@ impl Records {
             .map_err(|source| RecordsError::Form { seq, source })?;
         self.port
             .write_all(line.as_bytes())
-            .map_err(|cause| RecordsError::Write { seq, cause })?;
+            .map_err(failed(format!("record {seq} cannot be written to {PORT}")))?;
         self.next += 1;
         Ok(())
     }
 
-    /// Waits until all that was sent has left, so that sending does not overlap with what is
-    /// measured next, or with powering off.
+    /// Waits until everything has been transmitted, so that it does not overlap with the next
+    /// measurement or with powering off.
     pub(crate) fn drain(&self) -> Result<(), RecordsError> {
-        tcdrain(&self.port).map_err(|errno| RecordsError::Write {
-            seq: self.next.saturating_sub(1),
-            cause: errno.into(),
-        })
+        tcdrain(&self.port).map_err(failed(format!("{PORT} cannot be drained")))?;
+        Ok(())
     }
 }

@@ -4,32 +4,23 @@
 //! one caller of `task_tick_numa`): the agent's own memory never shows in a counter.
 //! `SCHED_RESET_ON_FORK`, so that tasks start in the fair class.
 //!
-//! It stays on CPU 0 for the whole run. Until the window closes that is required: only
-//! CPU 0 is online. Afterwards it keeps every interrupt of the record port and every wake-up
-//! of the agent on one known CPU, so that tasks elsewhere are never disturbed, and what
-//! the agent allocates for the kernel lies on one known node.
+//! It stays on CPU 0 for the whole run. Until the window closes no other CPU is online.
+//! Afterwards all interrupts of the record port and all wake-ups of the agent stay on one
+//! known CPU, so that tasks elsewhere are never disturbed, and the kernel memory that the
+//! agent causes to be allocated is on one known node.
 
 use std::io;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::errno;
+use crate::errno::{CallError, failed};
 use crate::file;
 
-/// Why the agent could not be scheduled so.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SchedulingError {
-    #[error("the kernel refuses SCHED_FIFO: {}", errno::text(.0))]
-    Fifo(io::Error),
-    #[error("the kernel refuses to keep the agent on CPU 0: {}", errno::text(.0))]
-    Affinity(io::Error),
-}
-
 /// Makes the agent a real-time task on CPU 0.
-pub(crate) fn settle() -> Result<(), SchedulingError> {
+pub(crate) fn set_up() -> Result<(), CallError> {
     let mut first = CpuSet::new();
     first.set(0);
-    sched_setaffinity(None, &first).map_err(|errno| SchedulingError::Affinity(errno.into()))?;
+    sched_setaffinity(None, &first).map_err(failed("the agent cannot be kept on CPU 0"))?;
     let parameters = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     #[expect(
@@ -39,16 +30,18 @@ pub(crate) fn settle() -> Result<(), SchedulingError> {
     // SAFETY: `parameters` lives across the call, and 0 is the calling process.
     let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
     if result < 0 {
-        return Err(SchedulingError::Fifo(io::Error::last_os_error()));
+        return Err(failed("the kernel refuses SCHED_FIFO")(
+            io::Error::last_os_error(),
+        ));
     }
     Ok(())
 }
 
 const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// Runs `spin`, a second of real-time work, without the kernel's throttling of real-time
-/// tasks, which would say so on the console of older kernels. A kernel without the knob does
-/// not throttle; one that refuses it throttles, which costs nothing but that line.
+/// Runs `spin`, a second of real-time work, without real-time throttling, which older
+/// kernels report on the console. A kernel without the tunable does not throttle; one that
+/// refuses the value merely prints that line.
 pub(crate) fn unthrottled(spin: impl FnOnce()) {
     let before = file::read(RT_RUNTIME).ok();
     let lifted = before.is_some() && file::write(RT_RUNTIME, "-1").is_ok();

@@ -1,20 +1,20 @@
-//! The plan's seed: random numbers of the agent's own, and of the kernel.
+//! The plan's seed: random numbers of the agent, and of the kernel.
 
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd;
 
 use crate::clock::{self, MS};
-use crate::errno;
+use crate::errno::{CallError, failed};
 
-/// The splitmix64 generator: small, and equal on every machine.
+/// The splitmix64 generator: small, and the same on every machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     state: u64,
 }
 
 impl Stream {
-    /// A stream of a seed's own for one use, named so that uses do not share numbers.
+    /// The stream of a seed for one purpose, so that purposes do not share numbers.
     pub(crate) fn new(seed: u64, purpose: &str) -> Self {
         // FNV-1a of the name.
         let name = purpose
@@ -41,29 +41,17 @@ impl Stream {
         self.next() % limit
     }
 
-    /// Nanoseconds of a pause before a step: 0.2 to 3.2 ms, so that steps of different
-    /// seeds begin at different places between two timer ticks (1 ms, or 4 ms).
+    /// Nanoseconds of a pause before a step: 0.2 to 3.2 ms, so that the steps of different
+    /// seeds begin at different points between two timer ticks (1 ms or 4 ms apart).
     pub(crate) fn jitter_ns(&mut self) -> u64 {
         MS / 5 + self.below(3 * MS)
     }
 
-    /// Uses up [`Stream::jitter_ns`] on the CPU.
+    /// Spins for [`Stream::jitter_ns`].
     pub(crate) fn jitter(&mut self) {
         let until = clock::uptime_ns() + self.jitter_ns();
         clock::spin_until(until, clock::FINE);
     }
-}
-
-/// Why the kernel did not take the seed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SeedError {
-    #[error("/dev/urandom cannot be opened: {}", errno::text(.0))]
-    Open(io::Error),
-    #[error("the kernel refuses {call} on /dev/urandom: {}", errno::text(.cause))]
-    Refused {
-        call: &'static str,
-        cause: io::Error,
-    },
 }
 
 /// `RNDADDENTROPY` of `include/uapi/linux/random.h`: `_IOW('R', 3, int[2])`.
@@ -82,18 +70,18 @@ struct PoolInfo {
     buf: [u64; WORDS],
 }
 
-/// Mixes the seed into the kernel's generator and makes it start anew from it.
+/// Mixes the seed into the kernel's random number generator and reseeds it.
 ///
-/// `RNDADDENTROPY` mixes into the input pool and credits it, which makes a generator ready
-/// that is not (`_credit_init_bits`); on one that is not ready `RNDRESEEDCRNG` alone is
-/// `ENODATA`, and a mere write would wait for the next reseeding. `RNDRESEEDCRNG` then draws
-/// a new key from the pool (`crng_reseed`) and counts the generation up, so that the keys
-/// and batches of all CPUs are drawn anew as well.
-pub(crate) fn mix(seed: u64) -> Result<(), SeedError> {
+/// `RNDADDENTROPY` mixes into the input pool and credits it, which initializes the generator
+/// (`_credit_init_bits`); before that `RNDRESEEDCRNG` fails with `ENODATA`, and a plain write
+/// would only take effect at the next reseeding. `RNDRESEEDCRNG` then draws a new key from
+/// the pool (`crng_reseed`) and increments the generation, so that all CPUs also draw new
+/// keys and batches.
+pub(crate) fn mix(seed: u64) -> Result<(), CallError> {
     let device = OpenOptions::new()
         .write(true)
         .open("/dev/urandom")
-        .map_err(SeedError::Open)?;
+        .map_err(failed("/dev/urandom cannot be opened"))?;
     let mut stream = Stream::new(seed, "kernel");
     let info = PoolInfo {
         entropy_count: 8 * size_of::<[u64; WORDS]>() as libc::c_int,
@@ -117,10 +105,10 @@ pub(crate) fn mix(seed: u64) -> Result<(), SeedError> {
     refused("RNDRESEEDCRNG", reseeded)
 }
 
-fn refused(call: &'static str, result: libc::c_int) -> Result<(), SeedError> {
+fn refused(call: &'static str, result: libc::c_int) -> Result<(), CallError> {
     if result < 0 {
-        let cause = io::Error::last_os_error();
-        return Err(SeedError::Refused { call, cause });
+        let what = format!("the kernel refuses {call} on /dev/urandom");
+        return Err(failed(what)(io::Error::last_os_error()));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Counters, read at one edge of a measurement, while all tasks sleep.
+//! Reads counters at one edge of a measurement, while all tasks sleep.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::cgroup::Hierarchy;
 use crate::child::Child;
 use crate::clock;
 use crate::file::{self, FileError};
-use crate::settled::SettleError;
+use crate::memcg_flush::FlushError;
 
 /// Why counters could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SnapshotError {
     #[error(transparent)]
-    Settle(#[from] SettleError),
+    Flush(#[from] FlushError),
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// Reads the counters of the kernel and of all tasks that live.
+/// Reads the counters of the kernel and of all live tasks.
 ///
-/// Settling `memory.stat` costs page faults of the agent's own, which are kept out of what is
-/// measured: at its begin the kernel's counters are read last, at its end first.
+/// Flushing `memory.stat` causes page faults of the agent. They stay out of the measurement:
+/// the kernel's counters are read last at its beginning, and first at its end.
 pub(crate) fn take(
     measure: &str,
     edge: Edge,
@@ -48,9 +48,8 @@ pub(crate) fn take(
 
 /// The counters of the kernel, and when they were read.
 ///
-/// First each CPU's share of the node counters is folded into the whole
-/// (`vmstat_refresh`); a kernel without `stat_refresh` (`CONFIG_PROC_FS` alone decides) does
-/// not exist among those that have NUMA balancing, and a refusal says so.
+/// `stat_refresh` first folds the per-CPU counters into the global ones (`vmstat_refresh`).
+/// Every kernel with NUMA balancing has it (only `CONFIG_PROC_FS` is needed).
 fn kernel() -> Result<(u64, Values), FileError> {
     let uptime_ns = clock::uptime_ns();
     file::write("/proc/sys/vm/stat_refresh", "1")?;
@@ -67,19 +66,19 @@ fn tasks(
     hierarchy: &Hierarchy,
     children: &BTreeMap<String, Child>,
 ) -> Result<BTreeMap<String, TaskState>, SnapshotError> {
-    // Without settling, a claim on memory.stat has no value, rather than one that lags.
-    let settled = children.values().any(|child| child.cgroup().is_some()) && hierarchy.settle()?;
+    // Without a flush, an assertion on memory.stat has no value, rather than one that lags.
+    let flushed = children.values().any(|child| child.cgroup().is_some()) && hierarchy.flush()?;
     let mut tasks = BTreeMap::new();
     for (name, child) in children {
-        tasks.insert(name.clone(), task(settled.then_some(hierarchy), child)?);
+        tasks.insert(name.clone(), task(flushed.then_some(hierarchy), child)?);
     }
     Ok(tasks)
 }
 
-fn task(settled: Option<&Hierarchy>, child: &Child) -> Result<TaskState, FileError> {
+fn task(flushed: Option<&Hierarchy>, child: &Child) -> Result<TaskState, FileError> {
     let process = format!("/proc/{}", child.pid());
     let sched = file::read_optional(&format!("{process}/sched"))?;
-    let memory_stat = match (settled, child.cgroup()) {
+    let memory_stat = match (flushed, child.cgroup()) {
         (Some(hierarchy), Some(path)) => hierarchy.memory_stat(path)?,
         _ => None,
     };

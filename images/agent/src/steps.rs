@@ -1,4 +1,4 @@
-//! The plan's steps, one after the other.
+//! Executes the steps of the plan, one after the other.
 
 use std::collections::BTreeSet;
 
@@ -6,32 +6,31 @@ use numalab_protocol::plan::{Plan, Step};
 use numalab_protocol::record::{Edge, Record};
 use rustix::process::{WaitOptions, wait};
 
+use crate::actors::{self, Context, stage};
 use crate::child::Child;
 use crate::clock;
-use crate::lanes::{self, Scene, stage};
-use crate::message::Birth;
+use crate::message::SpawnArgs;
 use crate::seed::Stream;
 use crate::snapshot;
 use crate::stop::{Stage, Stop};
 use crate::topology;
 
-/// Carries out all steps.
-pub(crate) fn run(plan: &Plan, scene: &mut Scene<'_>) -> Result<(), Stop> {
+pub(crate) fn run(plan: &Plan, context: &mut Context<'_>) -> Result<(), Stop> {
     let mut pauses = Stream::new(plan.seed, "steps");
     let mut started = BTreeSet::new();
     for (index, step) in plan.steps.iter().enumerate() {
         pauses.jitter();
-        scene.records.send(Record::Step {
+        context.records.send(Record::Step {
             index,
             uptime_ns: clock::uptime_ns(),
         })?;
-        start(plan, index, step, &mut started, scene)?;
-        lanes::run(scene, index, &step.prepare)?;
-        edge(step, index, Edge::Begin, scene)?;
-        lanes::run(scene, index, &step.lanes)?;
-        edge(step, index, Edge::End, scene)?;
-        end(plan, index, scene)?;
-        scene.records.send(Record::StepEnd {
+        start(plan, index, step, &mut started, context)?;
+        actors::run(context, index, &step.prepare)?;
+        edge(step, index, Edge::Begin, context)?;
+        actors::run(context, index, &step.actors)?;
+        edge(step, index, Edge::End, context)?;
+        end(plan, index, context)?;
+        context.records.send(Record::StepEnd {
             index,
             uptime_ns: clock::uptime_ns(),
         })?;
@@ -41,91 +40,93 @@ pub(crate) fn run(plan: &Plan, scene: &mut Scene<'_>) -> Result<(), Stop> {
 
 /// The names of a step's tasks.
 fn tasks(step: &Step) -> impl Iterator<Item = &str> {
-    let lanes = step.prepare.iter().chain(&step.lanes);
-    lanes.filter_map(|lane| lane.task.as_deref())
+    let actors = step.prepare.iter().chain(&step.actors);
+    actors.filter_map(|actor| actor.task.as_deref())
 }
 
-/// Starts the tasks that no step before has named, one after the other.
+/// Starts the tasks that no earlier step names, one after the other.
 fn start<'p>(
     plan: &'p Plan,
     index: usize,
     step: &'p Step,
     started: &mut BTreeSet<&'p str>,
-    scene: &mut Scene<'_>,
+    context: &mut Context<'_>,
 ) -> Result<(), Stop> {
     for name in tasks(step) {
         if !started.insert(name) {
             continue;
         }
-        // The plan's coherence was checked: the task exists.
+        // `plan_check` has made sure that the task exists.
         let Some(task) = plan.tasks.get(name) else {
             continue;
         };
-        let birth = Birth {
+        let args = SpawnArgs {
             name: name.into(),
             task: task.clone(),
-            procs: task.cgroup.as_ref().map(|path| scene.hierarchy.procs(path)),
+            procs: task
+                .cgroup
+                .as_ref()
+                .map(|path| context.hierarchy.procs(path)),
             cpus: topology::cpus(&plan.topology),
             seed: plan.seed,
         };
-        let child = Child::start(&birth).stage(&stage(index))?;
-        scene.records.send(Record::Started {
+        let child = Child::start(&args).stage(&stage(index))?;
+        context.records.send(Record::Started {
             task: name.into(),
             pid: child.pid(),
         })?;
-        scene.children.insert(name.into(), child);
+        context.children.insert(name.into(), child);
     }
     Ok(())
 }
 
-/// Reads the counters, if the step is measured.
-fn edge(step: &Step, index: usize, edge: Edge, scene: &mut Scene<'_>) -> Result<(), Stop> {
+/// Reads the counters if the step is measured.
+fn edge(step: &Step, index: usize, edge: Edge, context: &mut Context<'_>) -> Result<(), Stop> {
     if let Some(measure) = &step.measure {
         if edge == Edge::End {
-            scene.trace.end(measure).stage(&stage(index))?;
+            context.trace.end(measure).stage(&stage(index))?;
         }
-        let snapshot = snapshot::take(measure, edge, &scene.hierarchy, &scene.children)
+        let snapshot = snapshot::take(measure, edge, &context.hierarchy, &context.children)
             .stage(&stage(index))?;
-        scene.records.send(snapshot)?;
+        context.records.send(snapshot)?;
     }
-    // Nothing of what was sent so far shall still be leaving while tasks run.
-    scene.records.drain()?;
+    // No record may still be in transmission while tasks run.
+    context.records.drain()?;
     match (&step.measure, edge) {
-        (Some(measure), Edge::Begin) => scene.trace.begin(measure).stage(&stage(index)),
+        (Some(measure), Edge::Begin) => context.trace.begin(measure).stage(&stage(index)),
         _ => Ok(()),
     }
 }
 
 /// Ends the tasks that no later step names.
-fn end(plan: &Plan, index: usize, scene: &mut Scene<'_>) -> Result<(), Stop> {
+fn end(plan: &Plan, index: usize, context: &mut Context<'_>) -> Result<(), Stop> {
     let later: BTreeSet<&str> = plan.steps[index + 1..].iter().flat_map(tasks).collect();
-    let over: Vec<String> = scene
+    let over: Vec<String> = context
         .children
         .keys()
         .filter(|name| !later.contains(name.as_str()))
         .cloned()
         .collect();
     for name in over {
-        if let Some(child) = scene.children.remove(&name) {
+        if let Some(child) = context.children.remove(&name) {
             child.end().stage(&stage(index))?;
         }
     }
-    reap_orphans(scene);
+    reap_orphans(context);
     Ok(())
 }
 
-/// Reaps what is left without a parent. Tasks do not fork, so this is for what the kernel
-/// may start by itself; a task that lives is left to those who wait for it.
-fn reap_orphans(scene: &Scene<'_>) {
-    if scene.children.is_empty() {
+/// Reaps orphans. Tasks do not fork, so these are processes that the kernel started itself
+/// (usermode helpers). Only without live tasks, whose exit status is needed elsewhere.
+fn reap_orphans(context: &Context<'_>) {
+    if context.children.is_empty() {
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
     }
 }
 
-/// Kills all tasks, at the end of a run that stopped early.
-pub(crate) fn abandon(scene: &mut Scene<'_>) {
-    for (_, child) in std::mem::take(&mut scene.children) {
-        let name = child.name().to_owned();
+/// Kills all tasks of a run that stopped early.
+pub(crate) fn abandon(context: &mut Context<'_>) {
+    for (name, child) in std::mem::take(&mut context.children) {
         if let Err(error) = child.end() {
             eprintln!("numalab-agent: {name}: {error}");
         }

@@ -1,4 +1,4 @@
-//! Why a run ends before its plan does.
+//! Why a run ends early, and errors with the name of their stage.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -8,11 +8,11 @@ use crate::records::RecordsError;
 /// Why a run ends early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The plan cannot be carried out: an `Error` record is due.
+    /// The plan cannot be carried out; the `Error` record is still to be sent.
     Failed { stage: String, message: String },
-    /// A wait was given up, and its record has been sent.
+    /// A wait timed out, and its record has been sent.
     GaveUp,
-    /// No record can be sent any more.
+    /// Records cannot be sent any more.
     Mute(RecordsError),
 }
 
@@ -32,9 +32,8 @@ impl Stop {
     }
 }
 
-/// Gives the errors of a function the name of its stage.
+/// Adds the name of a stage to an error.
 pub(crate) trait Stage<T> {
-    /// Names the stage.
     fn stage(self, stage: &str) -> Result<T, Stop>;
 }
 
@@ -44,7 +43,7 @@ impl<T, E: Error> Stage<T> for Result<T, E> {
     }
 }
 
-/// An error and its sources in one line.
+/// An error and its sources on one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -69,7 +68,7 @@ mod tests {
     struct Inner;
 
     #[test]
-    fn the_whole_chain_is_told() {
+    fn the_whole_chain_is_reported() {
         let result: Result<(), Outer> = Err(Outer(Inner));
         match result.stage("step 2") {
             Err(Stop::Failed { stage, message }) => {

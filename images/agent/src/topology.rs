@@ -1,4 +1,4 @@
-//! The topology: bringing its CPUs online, reading it, and checking it against the plan.
+//! The topology: brings its CPUs online, reads it and checks it against the plan.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,36 +13,35 @@ use crate::file::{self, FileError};
 const NODES: &str = "/sys/devices/system/node";
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// How much less memory than asked for a node may show, in KiB: the kernel takes its own
-/// image, page structures, hash tables and reserved areas out of `MemTotal` before anyone
-/// counts it. With the lean kernel that is 30 to 40 MiB of node 0 and 1.6 % of each node;
-/// debugging kernels take more for themselves, KASAN an eighth of all memory. A node that
-/// was mistaken for another one of a quarter less memory or more is still found.
+/// How much less memory a node may show than the plan asks for, in KiB: `MemTotal` excludes
+/// the kernel's own image, page structures, hash tables and reserved areas. The lean kernel
+/// uses 30 to 40 MiB of node 0 and 1.6 % of each node; debugging kernels use more, KASAN an
+/// eighth of all memory. The margin still detects a node that is smaller by a quarter.
 ///
-/// A kernel that checks itself with more than that takes [`CHECKS_KIB`] on top: measured
-/// with KASAN, lockdep and kmemleak together, 122 MiB of node 0 of 2 nodes of 256 MiB.
+/// A kernel with kmemleak uses up to [`CHECKS_KIB`] more: measured with KASAN, lockdep and
+/// kmemleak together, 122 MiB of node 0 of 2 nodes of 256 MiB.
 fn margin_kib(asked_kib: u64, checks_itself: bool) -> u64 {
     let checks = if checks_itself { CHECKS_KIB } else { 0 };
     64 * 1024 + asked_kib / 8 + checks
 }
 
-/// What kmemleak's, lockdep's and KASAN's own tables take at most, in KiB.
+/// The most that the tables of kmemleak, lockdep and KASAN take, in KiB.
 const CHECKS_KIB: u64 = 64 * 1024;
 
 /// What is wrong with the topology.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TopologyError {
-    #[error("the guest shows nodes {seen}, and {asked} were asked for")]
+    #[error("the guest has nodes {seen}, but the plan asks for {asked}")]
     Nodes { seen: String, asked: String },
-    #[error("node {node} shows CPUs \"{seen}\", and \"{asked}\" were asked for")]
+    #[error("node {node} has CPUs \"{seen}\", but the plan asks for \"{asked}\"")]
     Cpus {
         node: u32,
         seen: String,
         asked: String,
     },
     #[error(
-        "node {node} shows {seen} KiB of memory; {asked} KiB were asked for, of which the \
-         kernel may keep {margin} KiB"
+        "node {node} has {seen} KiB of memory, but the plan asks for {asked} KiB, of which the \
+         kernel may use {margin} KiB for itself"
     )]
     Memory {
         node: u32,
@@ -50,13 +49,13 @@ pub(crate) enum TopologyError {
         asked: u64,
         margin: u64,
     },
-    #[error("node {node} shows distances {seen:?}, and {asked:?} were asked for")]
+    #[error("node {node} has distances {seen:?}, but the plan asks for {asked:?}")]
     Distances {
         node: u32,
         seen: Vec<u8>,
         asked: Vec<u8>,
     },
-    #[error("CPUs {seen} are online, and {asked} were asked for")]
+    #[error("CPUs {seen} are online, but the plan asks for {asked}")]
     Online { seen: String, asked: String },
     #[error(transparent)]
     File(#[from] FileError),
@@ -89,7 +88,7 @@ pub(crate) fn cpus(topology: &Topology) -> Vec<u32> {
     cpus
 }
 
-/// Brings the CPUs of a topology online that are not.
+/// Brings all CPUs of a topology online.
 pub(crate) fn bring_online(topology: &Topology) -> Result<(), FileError> {
     for cpu in cpus(topology) {
         let path = format!("{CPUS}/cpu{cpu}/online");
@@ -107,8 +106,8 @@ pub(crate) fn bring_online(topology: &Topology) -> Result<(), FileError> {
 /// Reads what the kernel shows.
 pub(crate) fn read() -> Result<Seen, FileError> {
     let mut nodes = BTreeMap::new();
-    for node in read_list(&format!("{NODES}/online"))? {
-        let cpus = read_list(&format!("{NODES}/node{node}/cpulist"))?;
+    for node in file::read_list(&format!("{NODES}/online"))? {
+        let cpus = file::read_list(&format!("{NODES}/node{node}/cpulist"))?;
         let path = format!("{NODES}/node{node}/meminfo");
         let text = file::read(&path)?;
         let memory_kib = procfs::node_memory_kib(&text)
@@ -126,19 +125,14 @@ pub(crate) fn read() -> Result<Seen, FileError> {
             },
         );
     }
-    let cpus = read_list(&format!("{CPUS}/online"))?;
+    let cpus = file::read_list(&format!("{CPUS}/online"))?;
     Ok(Seen { nodes, cpus })
 }
 
-fn read_list(path: &str) -> Result<Vec<u32>, FileError> {
-    let text = file::read(path)?;
-    list::parse(&text).map_err(|_| FileError::form(path, &text, "a list of numbers"))
-}
-
-/// Checks what the kernel shows against what was asked for.
+/// Checks what the kernel shows against the plan.
 ///
-/// A node with neither CPUs nor memory is not brought online by the kernel, so it is not
-/// expected to show. `checks_itself`: the kernel takes memory for its own checks.
+/// The kernel does not bring a node online that has neither CPUs nor memory, so such a node
+/// is not expected. `checks_itself`: the kernel uses memory for its own checks.
 pub(crate) fn check(
     topology: &Topology,
     seen: &Seen,
@@ -209,16 +203,13 @@ fn check_memory(
     })
 }
 
-/// What goes into the start record: of the topology, and of knobs before they are written.
+/// The facts of the start record: the topology, and tunables before they are written.
 pub(crate) fn facts(seen: &Seen) -> Result<Values, FileError> {
     let mut facts = topology_facts(seen);
-    let path = "/proc/sys/kernel/numa_balancing";
-    if let Some(text) = file::read_optional(path)? {
-        let value = text
-            .trim_end()
-            .parse()
-            .map_err(|_| FileError::form(path, &text, "a number"))?;
-        facts.insert("numa_balancing".into(), value);
+    match file::read_number("/proc/sys/kernel/numa_balancing") {
+        Ok(value) => _ = facts.insert("numa_balancing".into(), value),
+        Err(error) if error.is_absent() => {}
+        Err(error) => return Err(error),
     }
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
     if let Some(text) = file::read_optional(path)? {

@@ -1,6 +1,5 @@
-//! Trace events, recorded by the kernel while measurements run and sent when all is over.
-//!
-//! Nothing is recorded outside of measurements, and nothing sent while tasks run.
+//! Trace events: the kernel records them during measurements, and the agent sends them after
+//! the last step. Nothing is sent while tasks run.
 
 use std::path::Path;
 
@@ -14,16 +13,16 @@ use crate::stop::{Stage, Stop};
 
 const ROOT: &str = "/sys/kernel/tracing";
 
-/// KiB of each CPU's buffer: some twenty thousand events.
+/// KiB of each CPU's buffer: about twenty thousand events.
 const BUFFER_KIB: &str = "2048";
 
 /// The most events that are sent.
-const MOST: usize = 40_000;
+const MAX_EVENTS: usize = 40_000;
 
 /// Events of one record.
-const AT_ONCE: usize = 64;
+const PER_RECORD: usize = 64;
 
-/// Events that are recorded.
+/// The plan's trace events.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     recorded: Vec<String>,
@@ -31,11 +30,11 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Prepares what is asked for; nothing is recorded yet.
+    /// Enables the events that the kernel has; recording is still off.
     pub(crate) fn set_up(events: &[String]) -> Result<Trace, FileError> {
         let mut trace = Trace::default();
         for event in events {
-            if Path::new(&switch(event)).exists() {
+            if Path::new(&enable_file(event)).exists() {
                 trace.recorded.push(event.clone());
             } else {
                 trace.missing.push(event.clone());
@@ -45,13 +44,13 @@ impl Trace {
             return Ok(trace);
         }
         write("tracing_on", "0")?;
-        // A counter, because two CPUs may do something at one moment of the guest's time.
+        // A counter, because events of two CPUs may have the same guest time.
         write("trace_clock", "counter")?;
-        // What is recorded first is kept, and what does not fit is counted.
+        // Keep the first events, and count those that do not fit.
         write("options/overwrite", "0")?;
         write("buffer_size_kb", BUFFER_KIB)?;
         for event in &trace.recorded {
-            file::write(&switch(event), "1")?;
+            file::write(&enable_file(event), "1")?;
         }
         Ok(trace)
     }
@@ -76,8 +75,7 @@ impl Trace {
 
     /// Sends what was recorded.
     pub(crate) fn send(self, records: &mut Records) -> Result<(), Stop> {
-        let asked = !self.recorded.is_empty() || !self.missing.is_empty();
-        if !asked {
+        if self.recorded.is_empty() && self.missing.is_empty() {
             return Ok(());
         }
         let (mut events, mut lost) = if self.recorded.is_empty() {
@@ -85,14 +83,14 @@ impl Trace {
         } else {
             (read().stage("trace")?, lost().stage("trace")?)
         };
-        lost += events.len().saturating_sub(MOST) as u64;
-        events.truncate(MOST);
+        lost += events.len().saturating_sub(MAX_EVENTS) as u64;
+        events.truncate(MAX_EVENTS);
         records.send(Record::Trace {
             recorded: self.recorded,
             missing: self.missing,
             lost,
         })?;
-        for events in events.chunks(AT_ONCE) {
+        for events in events.chunks(PER_RECORD) {
             records.send(Record::TraceEvents {
                 events: events.to_vec(),
             })?;
@@ -101,8 +99,8 @@ impl Trace {
     }
 }
 
-/// The file that switches an event, `system:name`, on.
-fn switch(event: &str) -> String {
+/// The file that enables an event, `system:name`.
+fn enable_file(event: &str) -> String {
     format!("{ROOT}/events/{}/enable", event.replacen(':', "/", 1))
 }
 
@@ -140,15 +138,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_switched_by_its_own_file() {
+    fn an_event_has_its_own_enable_file() {
         assert_eq!(
-            switch("sched:sched_move_numa"),
+            enable_file("sched:sched_move_numa"),
             "/sys/kernel/tracing/events/sched/sched_move_numa/enable"
         );
     }
 
     #[test]
-    fn a_kernel_without_an_event_is_no_error() {
+    fn a_missing_event_is_not_an_error() {
         let trace = Trace::set_up(&["numalab:no_such_event".into()]).unwrap();
         assert_eq!(trace.missing, ["numalab:no_such_event"]);
         trace.begin("m").unwrap();

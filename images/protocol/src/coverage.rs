@@ -1,6 +1,4 @@
-//! Files of gcov as records: cut into pieces by the guest, put together by the host.
-//!
-//! What is in the files is known to `gcov` alone.
+//! Files of gcov as records: the guest splits them into pieces, the host joins them.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +7,20 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::record::{Phase, Record};
 
-/// Bytes of one piece.
+/// Bytes per piece.
 const PIECE: usize = 24 * 1024;
 
-/// The most files of one phase.
+/// The maximum number of files per phase.
 pub const MOST_FILES: usize = 256;
 
-/// The most bytes of all files of one phase.
+/// The maximum size of all files of one phase together.
 pub const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-/// Why records hold no files.
+/// Why files cannot be read from records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CoverageError {
-    /// A piece is missing, doubled or not where it should be.
-    #[error("the guest's piece of {file} at byte {offset} is not the one that comes there")]
+    /// A piece is missing, duplicated or out of order.
+    #[error("the guest sent a piece of {file} at byte {offset} out of order")]
     Order {
         /// The file.
         file: String,
@@ -30,7 +28,7 @@ pub enum CoverageError {
         offset: usize,
     },
     /// Not base64.
-    #[error("the guest's piece of {file} at byte {offset} is no base64")]
+    #[error("the guest's piece of {file} at byte {offset} is not base64")]
     Form {
         /// The file.
         file: String,
@@ -38,18 +36,18 @@ pub enum CoverageError {
         offset: usize,
     },
     /// The bytes are not those that the guest read.
-    #[error("the guest's file {file} is mangled: its check value is another one")]
+    #[error("the guest's file {file} is corrupt: its checksum does not match")]
     Check {
         /// The file.
         file: String,
     },
-    /// More than a guest may send.
+    /// The guest sent more than it may.
     #[error("the guest sent more than {MOST_BYTES} bytes of coverage")]
     TooMuch,
-    /// The guest has left files out.
-    #[error("the guest left out {0} files of coverage: they are too many or too long")]
+    /// The guest has omitted files.
+    #[error("the guest omitted {0} files of coverage: there are too many, or they are too large")]
     LeftOut(usize),
-    /// The phase did not come to its end.
+    /// The phase has no end.
     #[error("the guest did not send all of its coverage")]
     Unfinished,
 }
@@ -74,10 +72,10 @@ pub fn pieces(phase: Phase, file: &str, bytes: &[u8]) -> impl Iterator<Item = Re
     })
 }
 
-/// The files of a phase that a guest has sent among its records.
+/// The files of a phase among the records of a guest.
 ///
 /// # Errors
-/// They are not all there as the guest read them.
+/// Files are missing, incomplete or corrupt.
 pub fn files(records: &[Record], wanted: Phase) -> Result<Files, CoverageError> {
     let mut files = Files::new();
     let mut all = 0_usize;
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_no_coverage() {
+    fn incomplete_coverage_is_an_error() {
         let long = vec![7; 3 * PIECE];
         let whole = sent(Phase::Steps, &[("a", &long), ("b", b"x")]);
         assert!(files(&whole, Phase::Steps).is_ok());
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_guest_left_out_is_told() {
+    fn omitted_files_are_an_error() {
         let records = [Record::CoverageEnd {
             phase: Phase::Steps,
             files: 0,
@@ -214,9 +212,9 @@ mod tests {
             prop_assert_eq!(&files(&records, Phase::Boot).unwrap()["f"], &bytes);
         }
 
-        // One changed byte of a piece never gives another file.
+        // One changed byte of a piece never results in another file.
         #[test]
-        fn a_mangled_piece_is_refused(at in 0_usize..40, to in any::<u8>()) {
+        fn a_corrupt_piece_is_refused(at in 0_usize..40, to in any::<u8>()) {
             let mut records = sent(Phase::Boot, &[("f", &[5; 30])]);
             let Record::Coverage { data, .. } = &mut records[0] else { unreachable!() };
             let mut bytes = data.clone().into_bytes();

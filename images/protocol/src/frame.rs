@@ -1,37 +1,37 @@
-//! Frames: one record a line, with a sequence number and a check value.
+//! Frames: one record per line, with a sequence number and a checksum.
 //!
-//! A line is `{"seq":N,"crc":"xxxxxxxx","record":{...}}`. The check value is the CRC-32
-//! (IEEE) of `N:` and the record's text as it stands in the line, so a lost, doubled,
-//! reordered or mangled line is an error and never a missing number.
+//! A line is `{"seq":N,"crc":"xxxxxxxx","record":{...}}`. The checksum is the CRC-32 (IEEE)
+//! of `N:` and the text of the record, so that a lost, duplicated, reordered or corrupt line
+//! is an error, and never just a missing value.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::record::Record;
 
-/// A record with its place in the stream.
+/// A record with its sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// 0 for the first record of a guest, then one more each time.
+    /// 0 for the first record of a guest, then 1, 2, ...
     pub seq: u64,
-    /// What it tells.
+    /// The record.
     pub record: Record,
 }
 
-/// Why a line is no frame.
+/// Why a line is not the next frame.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The line is not of the frame's form.
-    #[error("record line {line:?} is mangled")]
+    /// The line does not have the format of a frame.
+    #[error("the record line {line:?} is corrupt")]
     Form {
         /// The line, shortened.
         line: String,
-        /// What the parser said.
+        /// The error of the parser.
         #[source]
         source: serde_json::Error,
     },
-    /// The check value is another one.
-    #[error("record {seq} is mangled: its check value is {found}, its text gives {expected}")]
+    /// The checksum does not match.
+    #[error("record {seq} is corrupt: its checksum is {found}, but its text has {expected}")]
     Check {
         /// The number in the line.
         seq: u64,
@@ -40,17 +40,17 @@ pub enum FrameError {
         /// The value of the text.
         expected: String,
     },
-    /// The record's text is sound, but not one that this version knows.
-    #[error("record {seq} is not one of contract {}", crate::CONTRACT)]
+    /// The text is intact, but not a record that this version knows.
+    #[error("record {seq} is not valid in contract {}", crate::CONTRACT)]
     Unknown {
         /// The number in the line.
         seq: u64,
-        /// What the parser said.
+        /// The error of the parser.
         #[source]
         source: serde_json::Error,
     },
-    /// A line is missing or doubled.
-    #[error("record {expected} is lost: record {found} came in its place")]
+    /// A line is missing or duplicated.
+    #[error("record {expected} is missing: record {found} came instead")]
     Sequence {
         /// The number that should have come.
         expected: u64,
@@ -115,7 +115,7 @@ impl Frame {
     }
 }
 
-/// Cuts a stream of bytes into frames and checks that none is missing.
+/// Splits a stream of bytes into frames and checks that none is missing.
 #[derive(Debug, Default)]
 pub struct Reader {
     pending: Vec<u8>,
@@ -123,7 +123,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes more bytes and returns the records that they complete.
+    /// Adds bytes and returns the records that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Record>, FrameError> {
         self.pending.extend_from_slice(bytes);
         let mut records = Vec::new();
@@ -195,12 +195,12 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "record 1 is lost: record 2 came in its place"
+            "record 1 is missing: record 2 came instead"
         );
     }
 
     #[test]
-    fn a_doubled_line_is_an_error() {
+    fn a_duplicated_line_is_an_error() {
         let mut reader = Reader::default();
         let line = window(0).to_line().unwrap();
         reader.push(line.as_bytes()).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     proptest! {
         // One changed byte anywhere never gives a different record.
         #[test]
-        fn a_mangled_line_never_gives_another_record(at in 0_usize..60, to in any::<u8>()) {
+        fn a_corrupt_line_never_gives_another_record(at in 0_usize..60, to in any::<u8>()) {
             let line = window(3).to_line().unwrap();
             let mut bytes = line.trim_end().as_bytes().to_vec();
             let at = at % bytes.len();

@@ -1,7 +1,7 @@
 //! The kernel's list format, such as `0-2,5` (`Documentation/admin-guide/cpuset`,
 //! "List Format"), for CPUs and nodes.
 
-/// Why a text is no list.
+/// Why a text is not a list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a list of numbers such as 0-2,5")]
 pub struct ListError {
@@ -9,11 +9,10 @@ pub struct ListError {
     pub text: String,
 }
 
-/// The greatest number accepted, well above what any kernel is built for.
+/// The greatest number accepted, well above the limits of any kernel.
 pub const LIMIT: u32 = 8191;
 
-/// Parses a list into its numbers, ascending and without repetition. An empty text is an
-/// empty list.
+/// Parses a list into its numbers, sorted and deduplicated. An empty text is an empty list.
 pub fn parse(text: &str) -> Result<Vec<u32>, ListError> {
     let error = || ListError { text: text.into() };
     let number = |word: &str| {

@@ -1,9 +1,8 @@
-//! The plan's way into the guest: files of fw_cfg, one page each.
+//! How the plan gets into the guest: as files of fw_cfg, one page each.
 //!
-//! Each file is read once, from its start: reading further into a file of fw_cfg costs one
-//! port read for each byte skipped, and such loops make a restored guest differ from a cold
-//! one. The number and size of the files are fixed, so that a guest boots alike whatever
-//! its plan is.
+//! Each file is read once, from its start: reading from an offset costs one port read for
+//! each skipped byte, and such loops make a restored guest differ from one that booted. The
+//! number and size of the files are fixed, so that all guests boot alike, whatever their plan.
 
 use crate::plan::Plan;
 
@@ -16,7 +15,7 @@ pub const COUNT: usize = 8;
 const HEADER: usize = 64;
 const MAGIC: &str = "numalab-plan";
 
-/// The most bytes that a plan may have as JSON.
+/// The maximum size of a plan as JSON, in bytes.
 pub const CAPACITY: usize = COUNT * PAGE - HEADER;
 
 /// The name of file `index` in fw_cfg.
@@ -28,20 +27,20 @@ pub fn name(index: usize) -> String {
     }
 }
 
-/// Why pages hold no plan, or a plan fits no pages.
+/// Why a plan cannot be encoded or decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum PagesError {
     /// More than [`CAPACITY`].
-    #[error("the plan has {length} bytes, and at most {CAPACITY} can be sent to a guest")]
+    #[error("the plan has {length} bytes, but at most {CAPACITY} can be sent to a guest")]
     TooLong {
         /// Its length.
         length: usize,
     },
-    /// The header is not one of ours.
+    /// The first page does not begin with a header.
     #[error("the plan's first page has no valid header")]
     Header,
     /// The bytes are not those that were sent.
-    #[error("the plan is mangled: its check value is {found:08x}, not {expected:08x}")]
+    #[error("the plan is corrupt: its checksum is {found:08x} instead of {expected:08x}")]
     Check {
         /// In the header.
         expected: u32,
@@ -49,11 +48,11 @@ pub enum PagesError {
         found: u32,
     },
     /// The JSON is not a plan.
-    #[error("the plan is not one of contract {}", crate::CONTRACT)]
+    #[error("the plan is not valid in contract {}", crate::CONTRACT)]
     Json(#[from] serde_json::Error),
 }
 
-/// Spreads a plan over [`COUNT`] pages.
+/// Encodes a plan as [`COUNT`] pages.
 pub fn encode(plan: &Plan) -> Result<Vec<Vec<u8>>, PagesError> {
     let json = serde_json::to_vec(plan)?;
     if json.len() > CAPACITY {
@@ -66,7 +65,7 @@ pub fn encode(plan: &Plan) -> Result<Vec<Vec<u8>>, PagesError> {
     Ok(bytes.chunks(PAGE).map(<[u8]>::to_vec).collect())
 }
 
-/// Reads a plan back; `page` is asked for the pages that hold it, each once, in order.
+/// Decodes a plan; calls `page` for the pages that contain it, each once, in order.
 pub fn decode<E: From<PagesError>>(
     mut page: impl FnMut(usize) -> Result<Vec<u8>, E>,
 ) -> Result<Plan, E> {
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mangled_page_is_refused() {
+    fn a_corrupt_page_is_refused() {
         let mut pages = encode(&plan(100)).unwrap();
         pages[1][17] ^= 1;
         assert!(matches!(back(&pages), Err(PagesError::Check { .. })));

@@ -1,55 +1,55 @@
-//! The plan: what one guest has to do.
+//! The plan: what one guest does.
 //!
 //! A plan is a scenario resolved for one kernel, mode and seed. It is complete: the agent
-//! decides nothing by itself, so that a plan and a kernel determine the run.
+//! decides nothing, so that plan and kernel determine the run.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What one guest has to do, in the order of its fields.
+/// What one guest does, in the order of the fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// [`crate::CONTRACT`] of the host that wrote the plan.
     pub contract: u32,
-    /// The replicate: mixed into the guest's random numbers, its tasks' layout and timing.
+    /// Varies the guest's random numbers, and the layout and timing of its tasks.
     pub seed: u64,
-    /// The topology asked for; a guest that sees another one ends with an error.
+    /// The topology; a guest that finds another one ends with an error.
     pub topology: Topology,
     /// The control group hierarchy that carries the cpusets.
     pub cgroup_version: CgroupVersion,
-    /// Knobs written before the first task starts, in this order.
+    /// Tunables written before the first task starts, in this order.
     pub settings: Vec<Setting>,
     /// Control groups, parents before children.
     pub cgroups: Vec<Cgroup>,
-    /// The tasks by name. A task is started by the first step that names it and ended after
+    /// The tasks by name. A task starts in the first step that names it, and is killed after
     /// the last.
     pub tasks: BTreeMap<String, Task>,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What is watched besides the counters.
+    /// What to observe besides the counters.
     #[serde(default, skip_serializing_if = "Watch::is_nothing")]
     pub watch: Watch,
 }
 
-/// What is watched besides the counters. Each of it changes the guest's instruction stream,
-/// so that the counters of such a run are evidence of nothing.
+/// What to observe besides the counters. Everything here changes the guest's instruction
+/// stream, so that the counters of such a run are not comparable to others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watch {
-    /// Trace events, such as `sched:sched_move_numa`, that are recorded during measurements.
-    /// One that the kernel does not have is told, and is no error.
+    /// Trace events to record during measurements, such as `sched:sched_move_numa`. It is not
+    /// an error if the kernel does not have one; the record names it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// Whether what a kernel with `CONFIG_GCOV_KERNEL` has counted is sent: once before the
-    /// first step, when the counts are set back to zero, and once after the last.
+    /// Whether to send the counts of a kernel with `CONFIG_GCOV_KERNEL`: before the first
+    /// step, where they are also reset, and after the last.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub coverage: bool,
 }
 
 impl Watch {
-    /// Whether nothing is.
+    /// Whether there is nothing to observe.
     pub fn is_nothing(&self) -> bool {
         self.events.is_empty() && !self.coverage
     }
@@ -63,7 +63,7 @@ pub struct Topology {
     pub nodes: Vec<Node>,
 }
 
-/// One NUMA node as the guest shall see it.
+/// One NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
@@ -85,20 +85,21 @@ pub enum CgroupVersion {
     V2,
 }
 
-/// A value written to a knob of the kernel.
+/// A value written to a tunable of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// Which knob.
-    pub knob: Knob,
-    /// The value, in the knob's own unit.
+    /// Which tunable.
+    #[serde(rename = "knob")]
+    pub tunable: Tunable,
+    /// The value, in the tunable's own unit.
     pub value: i64,
 }
 
-/// The knobs of NUMA balancing.
+/// The tunables of NUMA balancing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Knob {
+pub enum Tunable {
     /// `/proc/sys/kernel/numa_balancing`: 0 off, bit 0 placement, bit 1 memory tiering.
     NumaBalancing,
     /// `scan_delay_ms`: time before the first scan of a task and of each VMA.
@@ -123,15 +124,15 @@ pub enum Knob {
 pub struct Cgroup {
     /// Path below the hierarchy's root, such as `a` or `a/b`.
     pub path: String,
-    /// `cpuset.mems` in list format; `None` leaves it as it is, or makes a new cpuset of
-    /// version 1, which would be empty, equal to its parent.
+    /// `cpuset.mems` in list format. With `None` it stays as it is; a new cpuset of version 1,
+    /// which is empty, gets the list of its parent.
     pub mems: Option<String>,
     /// `cpuset.cpus`, likewise.
     pub cpus: Option<String>,
 }
 
-/// A process of the guest. It is executed anew, with its control group, CPU affinity and
-/// memory policy already set, and never forks.
+/// A process of the guest. It is executed with its control group, CPU affinity and memory
+/// policy already set, and never forks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
@@ -139,7 +140,8 @@ pub struct Task {
     pub cpus: Vec<u32>,
     /// The control group that it is put into; `None` for the root.
     pub cgroup: Option<String>,
-    /// Number of threads. The first works, the others sleep; all stacks share one mapping.
+    /// Number of threads. The first executes commands, the others sleep; all stacks share one
+    /// mapping.
     pub threads: u32,
     /// Its memory policy (`set_mempolicy`).
     pub policy: Option<Policy>,
@@ -195,33 +197,34 @@ impl PolicyMode {
 /// `MPOL_F_NUMA_BALANCING` of `include/uapi/linux/mempolicy.h`.
 pub const MPOL_F_NUMA_BALANCING: i32 = 1 << 13;
 
-/// One step. Its lanes run side by side; the step ends when all have ended.
+/// One step. Its actors run side by side; the step ends when all have finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The measurement's name, if counters are read around this step.
     pub measure: Option<String>,
-    /// Commands given before the first reading: what the step needs but does not measure.
-    pub prepare: Vec<Lane>,
-    /// What is done between the two readings.
-    pub lanes: Vec<Lane>,
+    /// What to do before the counters are read for the first time, and not measured.
+    pub prepare: Vec<Actor>,
+    /// What to do between the two readings.
+    #[serde(rename = "lanes")]
+    pub actors: Vec<Actor>,
 }
 
-/// Commands that one actor executes one after the other.
+/// The agent or one task, and the commands that it executes one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lane {
-    /// Who: a task's name, or `None` for the agent itself.
+pub struct Actor {
+    /// The name of the task; `None` for the agent.
     pub task: Option<String>,
-    /// What, in order.
+    /// The commands, in order.
     pub commands: Vec<Command>,
 }
 
-/// One command. Those of a task and those of the agent are kept apart when a plan is made.
+/// One command. Most are for a task, some for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Command {
-    /// Task: map a region and, if asked, populate it.
+    /// Task: map a region, and populate it if [`Region::populate`] says so.
     Map(Region),
     /// Task: unmap a region.
     Unmap {
@@ -235,8 +238,8 @@ pub enum Command {
         /// The new protection.
         access: Access,
     },
-    /// Task: write and read back one byte of each page of a region, over and over; only
-    /// read it where the region's protection allows no more.
+    /// Task: repeatedly write and read back one byte of each page of a region; only read it
+    /// if the region is read-only.
     Touch {
         /// The region's name.
         region: String,
@@ -248,7 +251,7 @@ pub enum Command {
         /// The region's name.
         region: String,
     },
-    /// Task: ask where each page of a region is (`move_pages(2)` without nodes).
+    /// Task: find the node of each page of a region (`move_pages(2)` without nodes).
     Placement {
         /// The region's name.
         region: String,
@@ -270,7 +273,7 @@ pub enum Command {
         /// 0 to 255.
         status: u8,
     },
-    /// Agent: write a knob.
+    /// Agent: write a tunable.
     Set(Setting),
     /// Agent: change a control group's cpuset.
     Cpuset(Cgroup),
@@ -285,16 +288,16 @@ pub enum Until {
         /// Milliseconds.
         ms: u64,
     },
-    /// After whole passes over the region.
+    /// After a number of passes over the region.
     Passes {
         /// How many.
         count: u64,
     },
-    /// When the task's `mm->numa_scan_seq` has reached a value; giving up after a time.
+    /// When the task's `mm->numa_scan_seq` has reached a value, or after a time.
     ScanSeq {
         /// The value to reach.
         at_least: i64,
-        /// Milliseconds of guest time after which it is given up.
+        /// Milliseconds of guest time after which the task gives up.
         within_ms: u64,
     },
 }
@@ -318,22 +321,22 @@ pub struct Region {
     pub sharing: Sharing,
     /// The protection.
     pub access: Access,
-    /// Who touches the pages first, and where.
+    /// Whether and where the pages are touched after mapping.
     pub populate: Populate,
 }
 
-/// What a region's pages are.
+/// The kind of a region's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageKind {
     /// Base pages (`MADV_NOHUGEPAGE`).
     Base,
-    /// Transparent huge pages (`MADV_HUGEPAGE`). A region that is populated and is not
-    /// wholly made of them is an error. Linux turns them off in a guest of less than
-    /// 512 MiB (`hugepage_init`).
+    /// Transparent huge pages (`MADV_HUGEPAGE`). It is an error if a populated region also
+    /// has base pages. Linux turns them off in a guest of less than 512 MiB
+    /// (`hugepage_init`).
     TransparentHuge,
     /// hugetlb pages of 2 MiB (`MAP_HUGETLB`), added to the kernel's pool on the node that
-    /// the region is populated on, or else on the task's own.
+    /// the region is populated on, or else on the task's current node.
     Hugetlb,
 }
 
@@ -359,13 +362,13 @@ pub enum Access {
     None,
 }
 
-/// How a region's pages come to be.
+/// How a region's pages are first touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Populate {
     /// Not at all: the first touch does it.
     No,
-    /// Written once, under the policy that the task has.
+    /// Written once, under the policy of the task.
     Yes,
     /// Written once, under `MPOL_BIND` to one node; then the task's policy is restored.
     Node(u32),

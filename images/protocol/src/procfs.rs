@@ -1,48 +1,55 @@
-//! The formats and places of `/proc` and `/sys` that are read or written in a guest.
+//! The files of `/proc` and `/sys` that the agent reads or writes: their paths and formats.
 //!
-//! Pure functions of text; each names where the kernel prints it.
+//! Pure functions of text; each names the function of the kernel that prints it.
 
-use crate::plan::Knob;
+use crate::plan::Tunable;
 use crate::record::Values;
 
 /// `name value` lines: `/proc/vmstat` (`vmstat_show`) and `memory.stat`
-/// (`memory_stat_show`). Lines of another form are left out, so a counter that the kernel
+/// (`memory_stat_show`). Lines in another format are skipped, so a counter that the kernel
 /// does not print is absent, and never zero.
 pub fn name_value_lines(text: &str) -> Values {
-    let pairs = text.lines().filter_map(|line| {
+    unambiguous(text.lines().filter_map(|line| {
         let (name, value) = line.split_once(' ')?;
-        Some((name.to_owned(), value.trim().parse().ok()?))
-    });
-    pairs.collect()
+        Some((name, value.trim().parse().ok()?))
+    }))
 }
 
-/// `/proc/PID/sched` (`proc_sched_show_task`): `name : value` lines. Whole numbers only;
-/// `mm->numa_scan_seq` is given as `numa_scan_seq`, and of the line of
-/// `sched_show_numa` (`current_node=0, numa_group_id=0`) each pair by its name.
-pub fn task_sched(text: &str) -> Values {
+/// Values by name. A name that appears twice has no value: nothing says which one counts.
+fn unambiguous<'t>(pairs: impl Iterator<Item = (&'t str, i64)>) -> Values {
     let mut values = Values::new();
-    for line in text.lines() {
-        if let Some((name, value)) = line.rsplit_once(':') {
-            let name = name.trim();
-            let name = name.rsplit_once("->").map_or(name, |(_, last)| last);
-            if let Ok(value) = value.trim().parse() {
-                values.insert(name.to_owned(), value);
-            }
-        } else if line.starts_with("current_node=") {
-            for pair in line.split(',') {
-                if let Some((name, value)) = pair.split_once('=')
-                    && let Ok(value) = value.trim().parse()
-                {
-                    values.insert(name.trim().to_owned(), value);
-                }
-            }
+    let mut repeated = Vec::new();
+    for (name, value) in pairs {
+        if values.insert(name.to_owned(), value).is_some() {
+            repeated.push(name);
         }
     }
+    values.retain(|name, _| !repeated.contains(&name.as_str()));
     values
 }
 
-/// `mm->numa_scan_seq` of `/proc/PID/sched`: what [`task_sched`] gives as `numa_scan_seq`,
-/// for readers that want nothing else.
+/// `/proc/PID/sched` (`proc_sched_show_task`): `name : value` lines, integers only.
+/// `mm->numa_scan_seq` becomes `numa_scan_seq`; the line of `sched_show_numa`
+/// (`current_node=0, numa_group_id=0`) is split into its pairs.
+pub fn task_sched(text: &str) -> Values {
+    let pairs = text.lines().flat_map(|line| {
+        let separator = if line.starts_with("current_node=") {
+            '='
+        } else {
+            ':'
+        };
+        let pairs = line.split(move |c| separator == '=' && c == ',');
+        pairs.filter_map(move |pair| {
+            let (name, value) = pair.rsplit_once(separator)?;
+            let name = name.rsplit_once("->").map_or(name, |(_, last)| last);
+            Some((name.trim(), value.trim().parse().ok()?))
+        })
+    });
+    unambiguous(pairs)
+}
+
+/// `mm->numa_scan_seq` of `/proc/PID/sched`: the same as `numa_scan_seq` of [`task_sched`],
+/// but cheaper.
 pub fn scan_seq(text: &str) -> Option<i64> {
     let line = text
         .lines()
@@ -74,7 +81,7 @@ pub fn smaps_huge_kib(text: &str) -> Option<u64> {
 /// `/proc/PID/stat` (`do_task_stat`): `minflt`, `majflt`, and `utime`, `stime` in clock
 /// ticks.
 pub fn task_stat(text: &str) -> Values {
-    // The second field is the name in parentheses, and may hold anything.
+    // The second field is the name in parentheses, and may contain anything.
     let fields: Vec<&str> = match text.rsplit_once(')') {
         Some((_, rest)) => rest.split_ascii_whitespace().collect(),
         None => return Values::new(),
@@ -106,30 +113,31 @@ pub fn node_distances(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Where a knob is, newest kernel's place first; `debugfs` is mounted at
-/// `/sys/kernel/debug`. Before Linux 5.13 the scan knobs were sysctls.
-pub fn knob_paths(knob: Knob) -> &'static [&'static str] {
-    match knob {
-        Knob::NumaBalancing => &["/proc/sys/kernel/numa_balancing"],
-        Knob::ScanDelayMs => &[
+/// The paths of a tunable, that of the newest kernels first. Before Linux 5.13 the scan tunables were sysctls.
+pub fn tunable_paths(tunable: Tunable) -> &'static [&'static str] {
+    match tunable {
+        Tunable::NumaBalancing => &["/proc/sys/kernel/numa_balancing"],
+        Tunable::ScanDelayMs => &[
             "/sys/kernel/debug/sched/numa_balancing/scan_delay_ms",
             "/proc/sys/kernel/numa_balancing_scan_delay_ms",
         ],
-        Knob::ScanPeriodMinMs => &[
+        Tunable::ScanPeriodMinMs => &[
             "/sys/kernel/debug/sched/numa_balancing/scan_period_min_ms",
             "/proc/sys/kernel/numa_balancing_scan_period_min_ms",
         ],
-        Knob::ScanPeriodMaxMs => &[
+        Tunable::ScanPeriodMaxMs => &[
             "/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms",
             "/proc/sys/kernel/numa_balancing_scan_period_max_ms",
         ],
-        Knob::ScanSizeMb => &[
+        Tunable::ScanSizeMb => &[
             "/sys/kernel/debug/sched/numa_balancing/scan_size_mb",
             "/proc/sys/kernel/numa_balancing_scan_size_mb",
         ],
-        Knob::HotThresholdMs => &["/sys/kernel/debug/sched/numa_balancing/hot_threshold_ms"],
-        Knob::PromoteRateLimitMbps => &["/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"],
-        Knob::DemotionEnabled => &["/sys/kernel/mm/numa/demotion_enabled"],
+        Tunable::HotThresholdMs => &["/sys/kernel/debug/sched/numa_balancing/hot_threshold_ms"],
+        Tunable::PromoteRateLimitMbps => {
+            &["/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"]
+        }
+        Tunable::DemotionEnabled => &["/sys/kernel/mm/numa/demotion_enabled"],
     }
 }
 
@@ -144,6 +152,14 @@ mod tests {
         assert_eq!(values.len(), 2);
         assert_eq!(values["numa_pte_updates"], 8225);
         assert_eq!(values.get("numa_hint_faults"), None);
+    }
+
+    #[test]
+    fn a_name_that_appears_twice_has_no_value() {
+        let values = name_value_lines("a 1\nnuma_pte_updates 8225\nnuma_pte_updates 0\n");
+        assert_eq!(values, [("a".to_owned(), 1)].into());
+        let values = task_sched("nr_switches : 8\nnr_switches : 8\nmm->numa_scan_seq : 3\n");
+        assert_eq!(values, [("numa_scan_seq".to_owned(), 3)].into());
     }
 
     #[test]

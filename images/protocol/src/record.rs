@@ -1,4 +1,4 @@
-//! Records: what the guest tells.
+//! Records: what the guest reports.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 /// Names and values, in the order of the names.
 pub type Values = BTreeMap<String, i64>;
 
-/// One thing that the guest tells. A whole run is `Ready`, `Window`, `Start`, then what the
-/// steps give, then `End`. A guest that stops without `End` has failed.
+/// One thing that the guest reports. A complete run is `Ready`, `Window`, `Start`, the
+/// records of the steps, then `End`. A guest that stops without `End` has failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Record {
-    /// The agent has mounted what it needs and spins until the window closes.
+    /// The agent has mounted its file systems, and spins until the window closes.
     Ready {
         /// [`crate::CONTRACT`] of the agent.
         contract: u32,
@@ -26,12 +26,12 @@ pub enum Record {
         /// Guest time since boot.
         uptime_ns: u64,
     },
-    /// The plan is read, all CPUs are online, the topology is the one asked for, and the
-    /// seed is mixed in.
+    /// The plan has been read, all CPUs are online, the topology is as the plan asks, and the
+    /// seed has been mixed in.
     Start {
         /// The plan's seed.
         seed: u64,
-        /// What the guest found, before any knob was written: the counts `nodes`, `cpus`,
+        /// What the guest found, before any tunable was written: the counts `nodes`, `cpus`,
         /// `node0.cpus`; `node0.memory-kib`, `node0.distance.1`; `numa_balancing`, and
         /// `thp` as [`crate::procfs::thp_enabled`] gives it, each absent where the kernel
         /// has no such file.
@@ -66,8 +66,8 @@ pub enum Record {
         /// The tasks that live, by name.
         tasks: BTreeMap<String, TaskState>,
     },
-    /// Minor faults that touching each page of a region once has cost, per VMA: each is a
-    /// page that had been made `PROT_NONE` by a scan.
+    /// Minor faults of touching each page of a region once, per VMA. Each is a page that a
+    /// scan had made `PROT_NONE`.
     Probe {
         /// The step's index.
         step: usize,
@@ -77,7 +77,7 @@ pub enum Record {
         region: String,
         /// Pages of each VMA.
         pages_per_vma: u64,
-        /// Faults, one number a VMA.
+        /// Faults, one number per VMA.
         faults: Vec<u64>,
     },
     /// Where a region's pages are.
@@ -90,16 +90,16 @@ pub enum Record {
         region: String,
         /// Pages on each node, in the order of the nodes.
         nodes: Vec<u64>,
-        /// Pages that are nowhere.
+        /// Pages that are on no node.
         absent: u64,
     },
-    /// Touching until a scan sequence was reached has been given up.
+    /// A `Touch` that waited for a scan sequence has timed out.
     GaveUp {
         /// The step's index.
         step: usize,
         /// The task's name.
         task: String,
-        /// What was waited for, in words.
+        /// What the task waited for.
         what: String,
         /// The last value seen.
         seen: i64,
@@ -120,13 +120,13 @@ pub enum Record {
         /// Guest time since boot.
         uptime_ns: u64,
     },
-    /// The trace events that were recorded follow, in the order in which they happened.
+    /// The recorded trace events follow, in order.
     Trace {
         /// The events that the kernel has.
         recorded: Vec<String>,
-        /// Those asked for that it does not have.
+        /// The events of the plan that it does not have.
         missing: Vec<String>,
-        /// How many events did not fit: what follows is not all that happened.
+        /// How many events did not fit, and are missing.
         lost: u64,
     },
     /// Some trace events.
@@ -134,9 +134,9 @@ pub enum Record {
         /// In order.
         events: Vec<TraceEvent>,
     },
-    /// A piece of a file that gcov has counted in.
+    /// A piece of a file of gcov counts.
     Coverage {
-        /// When it was counted.
+        /// The phase of the counts.
         phase: Phase,
         /// The file, below `/sys/kernel/debug/gcov`.
         file: String,
@@ -155,10 +155,10 @@ pub enum Record {
         phase: Phase,
         /// How many.
         files: usize,
-        /// How many were left out because they were too many or too long.
+        /// How many were omitted because they are too many or too large.
         left_out: usize,
     },
-    /// The plan cannot be carried out on this kernel or machine. Nothing but `End` follows.
+    /// The plan cannot be executed on this kernel or machine. Only `End` follows.
     Error {
         /// What was being done, such as `topology` or `step 2`.
         stage: String,
@@ -167,7 +167,7 @@ pub enum Record {
     },
     /// The last record.
     End {
-        /// Whether every step was carried out.
+        /// Whether every step was executed.
         complete: bool,
         /// `/proc/sys/kernel/tainted`.
         tainted: u64,
@@ -176,7 +176,7 @@ pub enum Record {
     },
 }
 
-/// A trace event, as `/sys/kernel/tracing/trace` shows it, without its time.
+/// A line of `/sys/kernel/tracing/trace`, without its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceEvent {
@@ -192,7 +192,7 @@ pub struct TraceEvent {
     pub fields: String,
 }
 
-/// When gcov has counted.
+/// When gcov counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -212,7 +212,7 @@ pub enum Edge {
     End,
 }
 
-/// What is known of one task at one moment.
+/// The counters of one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {

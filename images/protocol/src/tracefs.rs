@@ -2,28 +2,28 @@
 
 use crate::record::TraceEvent;
 
-/// The name of the event that writing to `trace_marker` leaves.
+/// The name of the event that a write to `trace_marker` creates.
 pub const MARK: &str = "tracing_mark_write";
 
-/// An event's fields at a measurement's begin: this and the measurement's name.
+/// The mark at the beginning of a measurement: this, then the measurement's name.
 pub const BEGIN: &str = "begin ";
 
-/// The same at its end.
+/// The mark at its end.
 pub const END: &str = "end ";
 
-/// Reads one line of `trace`; `None` for what is no event, such as a comment.
+/// Parses one line of `trace`; `None` if it is not an event, such as a comment.
 ///
 /// ```text
 ///           <idle>-0       [000]    1234: sched_wakeup: comm=...
 ///   a name of a task-97    [001] .....  5: sched_skip_vma_numa: numa_scan_offset=0 ...
 /// ```
 ///
-/// The column of flags may be there or not (option `irq-info`).
+/// The column of flags is optional (`irq-info`).
 pub fn event(line: &str) -> Option<TraceEvent> {
     if line.starts_with('#') {
         return None;
     }
-    // A task's name may contain anything; what follows it is of a fixed form.
+    // A task's name may contain anything; what follows has a fixed format.
     let (at, cpu) = cpu(line)?;
     let (task, rest) = (line[..at].trim(), &line[at..]);
     let (comm, pid) = task.rsplit_once('-')?;
@@ -49,8 +49,7 @@ pub fn event(line: &str) -> Option<TraceEvent> {
     })
 }
 
-/// The CPU and where its bracket stands: the last `[digits]` before the first event's name,
-/// after a `-` and a number.
+/// The CPU and the position of its bracket: the first `[digits]` after `-` and a number.
 fn cpu(line: &str) -> Option<(usize, u32)> {
     line.match_indices(" [").find_map(|(at, _)| {
         let digits = line[at + 2..].split_once(']')?.0;
@@ -61,8 +60,8 @@ fn cpu(line: &str) -> Option<(usize, u32)> {
     })
 }
 
-/// How many events a CPU's buffer has lost, from its `stats` file; `None` if the text is
-/// none (`tracing_stats_read`).
+/// How many events a CPU's buffer has lost, from its `stats` file (`tracing_stats_read`);
+/// `None` if the text has another format.
 pub fn lost(stats: &str) -> Option<u64> {
     let mut found = false;
     let mut lost = 0_u64;
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_none() {
+    fn other_lines_are_not_events() {
         for line in [
             "",
             "# tracer: nop",
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_events_are_counted_in_all_their_kinds() {
+    fn all_kinds_of_lost_events_are_counted() {
         let stats = "entries: 3\noverrun: 2\ncommit overrun: 1\nbytes: 100\n\
                      oldest event ts:     0.1\ndropped events: 4\nread events: 0\n";
         assert_eq!(lost(stats), Some(7));

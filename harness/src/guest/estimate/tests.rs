@@ -31,18 +31,18 @@ fn plan(steps: Vec<Step>) -> Plan {
     }
 }
 
-fn lane(task: &str, commands: Vec<Command>) -> Lane {
-    Lane {
+fn lane(task: &str, commands: Vec<Command>) -> Actor {
+    Actor {
         task: Some(task.into()),
         commands,
     }
 }
 
-fn step(prepare: Vec<Lane>, lanes: Vec<Lane>) -> Step {
+fn step(prepare: Vec<Actor>, lanes: Vec<Actor>) -> Step {
     Step {
         measure: None,
         prepare,
-        lanes,
+        actors: lanes,
     }
 }
 
@@ -133,7 +133,7 @@ fn what_is_asked_for_by_number_costs_its_pages() {
         let lanes = vec![lane("a", commands.clone()), lane("b", commands)];
         plan(vec![step(vec![], lanes)])
     };
-    // 10,000 pages in each of two lanes, which one thread executes.
+    // 10,000 pages in each of two actors, which one thread executes.
     let passes = asked(vec![map(Populate::No), passes]);
     assert_eq!(more(&passes, Some(5)), 4.0 * 2.0 * 50.0);
     let region = || "r".into();

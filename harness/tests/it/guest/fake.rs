@@ -137,7 +137,7 @@ async fn a_lost_record_ends_the_guest() {
     let outcome = ran.outcome();
     assert_eq!(
         outcome.end.to_string(),
-        "the guest's records are damaged: record 1 is lost: record 2 came in its place"
+        "the guest's records are damaged: record 1 is missing: record 2 came instead"
     );
     assert_eq!(outcome.records.len(), 1);
 }

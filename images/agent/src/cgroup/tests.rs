@@ -48,11 +48,11 @@ fn a_written_cpuset_that_is_not_in_effect_is_an_error() {
     for (wrong, file) in [
         (
             cgroup("a/b", Some("1"), None),
-            "a/b/cpuset.mems.effective shows \"0\"",
+            "a/b/cpuset.mems.effective is \"0\"",
         ),
         (
             cgroup("a", None, Some("0-1")),
-            "a/cpuset.cpus.effective shows \"0\"",
+            "a/cpuset.cpus.effective is \"0\"",
         ),
     ] {
         let error = hierarchy.set(&wrong).unwrap_err().to_string();
@@ -74,7 +74,7 @@ fn a_change_that_takes_a_group_below_its_nodes_is_an_error() {
     let error = hierarchy.set(&cgroup("a", Some("1"), None)).unwrap_err();
     let error = error.to_string();
     assert!(
-        error.contains("a/b/cpuset.mems.effective shows \"1\", and \"0\" was asked for"),
+        error.contains("a/b/cpuset.mems.effective is \"1\", but the plan asks for \"0\""),
         "{error}"
     );
 }

@@ -31,7 +31,7 @@ impl Folder {
 }
 
 #[test]
-fn a_child_that_silently_runs_with_its_parent_s_nodes_is_told() {
+fn a_child_that_silently_runs_with_its_parent_s_nodes_is_an_error() {
     let folder = Folder::new(&[
         ("a/cpuset.mems.effective", "0\n"),
         ("a/b/cpuset.mems", "1\n"),
@@ -42,19 +42,19 @@ fn a_child_that_silently_runs_with_its_parent_s_nodes_is_told() {
     assert_eq!(folder.check(v2, "a/b", None), Ok(()));
     assert_eq!(
         folder.check(v2, "a/b", Some("1")).unwrap_err(),
-        "/a/b/cpuset.mems.effective shows \"0\", and \"1\" was asked for: a control group has \
-         no more than its parent, and only nodes with memory and CPUs that are online"
+        "/a/b/cpuset.mems.effective is \"0\", but the plan asks for \"1\": a control group can \
+         use only what its parent has, nodes with memory, and CPUs that are online"
     );
 }
 
 #[test]
-fn a_list_that_is_in_effect_only_in_part_is_told() {
+fn a_list_that_is_in_effect_only_in_part_is_an_error() {
     let folder = Folder::new(&[("a/cpuset.mems.effective", "0-1\n")]);
     let v2 = CgroupVersion::V2;
     assert_eq!(folder.check(v2, "a", Some("1,0")), Ok(()));
     let error = folder.check(v2, "a", Some("0-2")).unwrap_err();
     assert!(
-        error.contains("shows \"0-1\", and \"0-2\" was asked for"),
+        error.contains("is \"0-1\", but the plan asks for \"0-2\""),
         "{error}"
     );
 }
@@ -72,7 +72,7 @@ fn an_empty_list_of_the_unified_hierarchy_is_the_parent_s() {
 }
 
 #[test]
-fn version_1_shows_what_is_in_effect_under_another_name_or_not_at_all() {
+fn version_1_shows_what_is_in_effect_in_another_file() {
     let folder = Folder::new(&[
         ("new/cpuset.mems", "1\n"),
         ("new/cpuset.effective_mems", "0\n"),
@@ -84,11 +84,11 @@ fn version_1_shows_what_is_in_effect_under_another_name_or_not_at_all() {
     assert_eq!(folder.check(v1, "empty", Some("")), Ok(()));
     for path in ["old", "new"] {
         let error = folder.check(v1, path, Some("0-1")).unwrap_err();
-        assert!(error.contains("\"0-1\" was asked for"), "{error}");
+        assert!(error.contains("the plan asks for \"0-1\""), "{error}");
     }
     let error = folder.check(v1, "new", Some("1")).unwrap_err();
     assert!(
-        error.starts_with("/new/cpuset.effective_mems shows \"0\""),
+        error.starts_with("/new/cpuset.effective_mems is \"0\""),
         "{error}"
     );
 }

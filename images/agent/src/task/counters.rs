@@ -1,4 +1,4 @@
-//! Counters that a task reads of itself.
+//! Counters of the task itself.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use numalab_protocol::procfs;
 
-use super::TaskError;
+use super::{TaskError, refused};
 use crate::file::FileError;
 
 /// Minor faults of the calling thread since it began.
@@ -19,7 +19,7 @@ pub(crate) fn minor_faults() -> Result<u64, TaskError> {
         (result, usage.assume_init())
     };
     if result < 0 {
-        return Err(TaskError::call("getrusage", "", io::Error::last_os_error()));
+        return Err(refused("getrusage", io::Error::last_os_error()));
     }
     Ok(u64::try_from(usage.ru_minflt).unwrap_or(0))
 }
@@ -34,7 +34,6 @@ pub(crate) struct ScanSeq {
 }
 
 impl ScanSeq {
-    /// Opens the task's own file.
     pub(crate) fn open() -> Result<Self, TaskError> {
         let file = File::open(SCHED).map_err(ScanSeq::failed)?;
         // The file has about 60 lines of 70 bytes, and more with SCHEDSTATS.
@@ -49,10 +48,10 @@ impl ScanSeq {
         })
     }
 
-    /// Reads the value of now.
+    /// Reads the current value.
     pub(crate) fn read(&mut self) -> Result<i64, TaskError> {
-        // The file is one record of a seq_file, which is given whole to a buffer that is
-        // large enough.
+        // The file is one record of a seq_file, so a buffer that is large enough receives all
+        // of it.
         let length = self
             .file
             .read_at(&mut self.text, 0)

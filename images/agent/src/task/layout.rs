@@ -1,20 +1,20 @@
-//! Where regions lie.
+//! The addresses of regions.
 //!
-//! At fixed addresses, far from everything that the kernel places by itself, so that no
-//! region merges with a neighbour and inherits its scan state. The seed shifts each by
-//! whole 2 MiB, which changes page tables and walks, but no alignment.
+//! They are fixed, and far from everything that the kernel places itself, so that no region
+//! merges with a neighbour and inherits its scan state. The seed shifts each region by a
+//! multiple of 2 MiB, which changes page tables and walks, but not the alignment.
 
 use super::TaskError;
-use crate::coherence::HUGE_PAGE_SIZE;
+use crate::plan_check::HUGE_PAGE_SIZE;
 use crate::seed::Stream;
 
 /// The first address.
 const START: u64 = 0x1000_0000_0000;
 
-/// Below the stack and the kernel's own mappings of an address space of 47 bits.
+/// Below the stack and the kernel's own mappings in an address space of 47 bits.
 const END: u64 = 0x7000_0000_0000;
 
-/// How many huge pages a region is shifted by at most.
+/// A region is shifted by less than this many huge pages.
 const SHIFTS: u64 = 64;
 
 /// Hands out addresses.
@@ -33,8 +33,8 @@ impl Layout {
         }
     }
 
-    /// An address for so many bytes. None is given twice, and at least 2 MiB stay free
-    /// between two regions.
+    /// An address for this many bytes. No address is used twice, and at least 2 MiB between
+    /// two regions stay free.
     pub(crate) fn place(&mut self, bytes: u64) -> Result<u64, TaskError> {
         let shift = self.stream.below(SHIFTS) * HUGE_PAGE_SIZE;
         let start = self.next + shift;
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_and_tasks_lie_differently_and_again_alike() {
+    fn the_layout_depends_on_seed_and_task_only() {
         let places = |seed, task| {
             let mut layout = Layout::new(seed, task);
             [0; 4].map(|_: i32| layout.place(4096).unwrap())
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_nowhere_is_refused() {
+    fn a_region_that_does_not_fit_is_refused() {
         let mut layout = Layout::new(1, "a");
         for bytes in [u64::MAX, END] {
             assert!(matches!(layout.place(bytes), Err(TaskError::NoAddress(_))));

@@ -1,17 +1,20 @@
-//! Regions and touches on the memory of the machine that builds.
+//! Regions and touches, tested in the memory of the test process.
 
-use numalab_protocol::plan::{PageKind, Populate, Sharing};
+use numalab_protocol::plan::{self, Access, PageKind, Populate, Sharing, Until};
 
-use super::*;
-use crate::task::layout::Layout;
-use crate::task::placement;
+use super::layout::Layout;
+use super::region::Region;
+use super::touch::{Touched, probe, run};
+use super::{TaskError, placement, populate};
+use crate::clock::{self, MS};
+use crate::plan_check::PAGE_SIZE;
 
-/// Serves each test addresses of its own: the threads of a test run share a process.
+/// Gives each test addresses of its own: the threads of a test run share a process.
 fn map(name: &str, access: Access, populate: Populate) -> Region {
     let seed = name.bytes().map(u64::from).sum();
     let mut layout = Layout::new(seed, name);
     layout.place(1 << (31 + seed % 8)).unwrap();
-    let asked = numalab_protocol::plan::Region {
+    let asked = plan::Region {
         name: name.into(),
         size: 4 * PAGE_SIZE,
         count: 3,
@@ -21,31 +24,31 @@ fn map(name: &str, access: Access, populate: Populate) -> Region {
         access,
         populate,
     };
-    Region::map(&asked, &mut layout, None).unwrap()
+    populate::map(&asked, &mut layout, None).unwrap()
 }
 
 #[test]
 fn a_probe_counts_the_first_touch_of_each_page_once() {
     let region = map("fresh", Access::ReadWrite, Populate::No);
-    // One fault a page: a touch is a write from the start, never a read of the zero page.
+    // One fault per page: a touch starts with a write, never with a read of the zero page.
     assert_eq!(probe(&region).unwrap(), [4, 4, 4]);
     assert_eq!(probe(&region).unwrap(), [0, 0, 0]);
     region.unmap().unwrap();
 }
 
 #[test]
-fn populated_pages_do_not_fault_and_are_somewhere() {
+fn populated_pages_do_not_fault_and_have_a_node() {
     let region = map("populated", Access::ReadWrite, Populate::Yes);
     assert_eq!(probe(&region).unwrap(), [0, 0, 0]);
-    let places = placement::ask(&region).unwrap();
+    let places = placement::find(&region).unwrap();
     assert_eq!(places.absent, 0);
     assert_eq!(places.nodes.iter().map(|(_, pages)| pages).sum::<u64>(), 12);
 }
 
 #[test]
-fn pages_that_were_not_touched_are_nowhere() {
+fn untouched_pages_are_absent() {
     let region = map("absent", Access::ReadWrite, Populate::No);
-    let places = placement::ask(&region).unwrap();
+    let places = placement::find(&region).unwrap();
     assert_eq!((places.absent, places.nodes), (12, vec![]));
 }
 
@@ -69,23 +72,8 @@ fn touching_ends_after_its_time() {
 }
 
 #[test]
-fn a_batch_goes_round_the_whole_region() {
-    let region = map("swept", Access::ReadWrite, Populate::No);
-    let mut sweep = Sweep {
-        region: &region,
-        way: change,
-        vma: 0,
-        page: 0,
-    };
-    sweep.batch();
-    // 1024 pages are 85 rounds of 12 and 4 more: one VMA.
-    assert_eq!((sweep.vma, sweep.page), (1, 0));
-    assert_eq!(probe(&region).unwrap(), [0, 0, 0]);
-}
-
-#[test]
 fn a_region_that_is_too_large_is_refused() {
-    let asked = numalab_protocol::plan::Region {
+    let asked = plan::Region {
         name: "large".into(),
         size: 1 << 40,
         count: u32::MAX,
@@ -96,6 +84,6 @@ fn a_region_that_is_too_large_is_refused() {
         populate: Populate::No,
     };
     let mut layout = Layout::new(1, "large");
-    let error = Region::map(&asked, &mut layout, None).unwrap_err();
+    let error = populate::map(&asked, &mut layout, None).unwrap_err();
     assert!(matches!(error, TaskError::NoAddress(_)), "{error}");
 }

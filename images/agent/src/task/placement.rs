@@ -1,27 +1,26 @@
-//! Where pages are: `move_pages(2)` without nodes, which only asks.
+//! Where pages are: `move_pages(2)` without target nodes only reports that.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::ptr;
 
-use super::TaskError;
 use super::region::Region;
-use crate::coherence::PAGE_SIZE;
+use super::{TaskError, refused};
+use crate::plan_check::PAGE_SIZE;
 
-/// Pages asked about in one call.
+/// Pages per call.
 const BATCH: usize = 1024;
 
-/// What was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// Node and count, ascending.
+    /// Node and number of pages, ascending.
     pub(crate) nodes: Vec<(u32, u64)>,
-    /// Pages that are nowhere.
+    /// Pages that are on no node.
     pub(crate) absent: u64,
 }
 
-/// Asks about each page of a region.
-pub(crate) fn ask(region: &Region) -> Result<Placement, TaskError> {
+/// Finds the node of each page of a region.
+pub(crate) fn find(region: &Region) -> Result<Placement, TaskError> {
     let mut nodes = BTreeMap::new();
     let mut absent = 0;
     let mut pages = Vec::with_capacity(BATCH);
@@ -34,7 +33,7 @@ pub(crate) fn ask(region: &Region) -> Result<Placement, TaskError> {
             for status in statuses(&pages)? {
                 match u32::try_from(status) {
                     Ok(node) => *nodes.entry(node).or_insert(0) += 1,
-                    Err(_) => absent += nowhere(status)?,
+                    Err(_) => absent += count_absent(status)?,
                 }
             }
             page = end;
@@ -46,20 +45,20 @@ pub(crate) fn ask(region: &Region) -> Result<Placement, TaskError> {
     })
 }
 
-/// A page without a node: one that is not there, or the zero page, which is not the task's
-/// (`do_pages_stat_array` of mm/migrate.c). Anything else is an error.
-fn nowhere(status: i32) -> Result<u64, TaskError> {
+/// Counts a page without a node: one that is not present, or the zero page, which does not
+/// belong to the task (`do_pages_stat_array` of mm/migrate.c). Any other status is an error.
+fn count_absent(status: i32) -> Result<u64, TaskError> {
     let cause = io::Error::from_raw_os_error(-status);
     match -status {
         libc::ENOENT | libc::EFAULT => Ok(1),
-        _ => Err(TaskError::call("move_pages", " of a page", cause)),
+        _ => Err(refused("move_pages of a page", cause)),
     }
 }
 
 fn statuses(pages: &[usize]) -> Result<Vec<i32>, TaskError> {
     let mut statuses = vec![-libc::ENOENT; pages.len()];
     #[expect(unsafe_code, reason = "move_pages(2) has no safe wrapper")]
-    // SAFETY: `pages` are addresses, which the kernel does not follow; it writes
+    // SAFETY: `pages` are addresses that the kernel does not dereference; it writes
     // `pages.len()` numbers to `statuses`, which has as many. 0 is the calling process.
     let result = unsafe {
         libc::syscall(
@@ -74,7 +73,7 @@ fn statuses(pages: &[usize]) -> Result<Vec<i32>, TaskError> {
     };
     if result < 0 {
         let cause = io::Error::last_os_error();
-        return Err(TaskError::call("move_pages", "", cause));
+        return Err(refused("move_pages", cause));
     }
     Ok(statuses)
 }
@@ -84,10 +83,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_nowhere_is_absent() {
-        assert_eq!(nowhere(-libc::ENOENT).unwrap(), 1);
-        assert_eq!(nowhere(-libc::EFAULT).unwrap(), 1);
-        let error = nowhere(-libc::EBUSY).unwrap_err().to_string();
+    fn only_missing_pages_and_the_zero_page_are_absent() {
+        assert_eq!(count_absent(-libc::ENOENT).unwrap(), 1);
+        assert_eq!(count_absent(-libc::EFAULT).unwrap(), 1);
+        let error = count_absent(-libc::EBUSY).unwrap_err().to_string();
         assert!(error.contains("EBUSY"), "{error}");
     }
 }

@@ -5,13 +5,12 @@ use std::io;
 use numalab_protocol::list;
 use numalab_protocol::plan::{MPOL_F_NUMA_BALANCING, Policy, PolicyMode};
 
-use super::TaskError;
+use super::{TaskError, refused};
 
-/// Words of a node mask: 1024 nodes, the most that Linux can be built for (`NODES_SHIFT` is
-/// at most 10).
+/// Words of a node mask of 1024 nodes, the most that Linux supports (`NODES_SHIFT` is at most
+/// 10).
 const WORDS: usize = 16;
 
-/// Nodes as the bits of a mask.
 fn mask(nodes: &[u32]) -> Result<[u64; WORDS], TaskError> {
     let mut mask = [0; WORDS];
     for &node in nodes {
@@ -25,30 +24,29 @@ fn mask(nodes: &[u32]) -> Result<[u64; WORDS], TaskError> {
 
 /// Sets the policy of the calling thread.
 pub(crate) fn set(policy: &Policy) -> Result<(), TaskError> {
-    let flags = if policy.numa_balancing {
-        MPOL_F_NUMA_BALANCING
-    } else {
-        0
-    };
-    call(policy.mode, flags, &policy.nodes)
+    call(policy.mode, policy.numa_balancing, &policy.nodes)
 }
 
 /// Sets `MPOL_BIND` to one node.
 pub(crate) fn bind(node: u32) -> Result<(), TaskError> {
-    call(PolicyMode::Bind, 0, &[node])
+    call(PolicyMode::Bind, false, &[node])
 }
 
-/// Sets the policy of a task back to what its plan says.
+/// Restores the memory policy of a task.
 pub(crate) fn restore(policy: Option<&Policy>) -> Result<(), TaskError> {
     match policy {
         Some(policy) => set(policy),
-        None => call(PolicyMode::Default, 0, &[]),
+        None => call(PolicyMode::Default, false, &[]),
     }
 }
 
-fn call(mode: PolicyMode, flags: i32, nodes: &[u32]) -> Result<(), TaskError> {
+fn call(mode: PolicyMode, numa_balancing: bool, nodes: &[u32]) -> Result<(), TaskError> {
+    let (flags, shown) = match numa_balancing {
+        true => (MPOL_F_NUMA_BALANCING, " and MPOL_F_NUMA_BALANCING"),
+        false => (0, ""),
+    };
     let mask = mask(nodes)?;
-    // The kernel takes one off the number of bits (`get_nodes` of mm/mempolicy.c). Modes
+    // The kernel subtracts one from the number of bits (`get_nodes` of mm/mempolicy.c). Modes
     // without nodes get no mask: `MPOL_PREFERRED` with an empty one is another policy.
     let (pointer, bits) = if nodes.is_empty() {
         (std::ptr::null(), 0)
@@ -68,12 +66,8 @@ fn call(mode: PolicyMode, flags: i32, nodes: &[u32]) -> Result<(), TaskError> {
     };
     if result < 0 {
         let nodes = list::format(nodes);
-        let detail = format!(" of {mode:?} with nodes \"{nodes}\" and flags {flags:#x}");
-        return Err(TaskError::call(
-            "set_mempolicy",
-            detail,
-            io::Error::last_os_error(),
-        ));
+        let call = format!("set_mempolicy({mode:?}) with nodes \"{nodes}\"{shown}");
+        return Err(refused(call, io::Error::last_os_error()));
     }
     Ok(())
 }

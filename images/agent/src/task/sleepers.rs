@@ -1,19 +1,19 @@
 //! Threads that only sleep.
 //!
-//! Their stacks lie in one mapping: a stack of its own for each would be one more VMA that
-//! the scanning thread never faults in, and each such VMA takes a whole forced pass, in
-//! which `numa_scan_seq` stands still. A sleeping thread allocates nothing, so that the C
-//! library makes no heap for it.
+//! All stacks are in one mapping: each stack of its own would be a VMA that the working
+//! thread never faults in, and each such VMA costs a whole forced pass, during which
+//! `numa_scan_seq` does not advance. A sleeping thread allocates nothing, so the C library
+//! creates no heap for it.
 
 use std::io;
 use std::ptr;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
-use super::TaskError;
+use super::{TaskError, refused};
 
-/// Bytes of one stack. The least that glibc takes depends on the CPU's registers, which it
-/// saves on a stack for signals, and stays well below.
+/// Bytes of one stack. The minimum of glibc depends on the size of the CPU's register state,
+/// and is well below this.
 const STACK: usize = 64 * 1024;
 
 extern "C" fn sleep_for_ever(_: *mut libc::c_void) -> *mut libc::c_void {
@@ -39,12 +39,11 @@ pub(crate) fn start(count: u32) -> Result<(), TaskError> {
     #[expect(unsafe_code, reason = "the stacks' one mapping")]
     // SAFETY: a new private mapping at an address of the kernel's choice.
     let mapped = unsafe { mmap_anonymous(ptr::null_mut(), length, protection, MapFlags::PRIVATE) };
-    let stacks = mapped.map_err(|errno| {
-        TaskError::call("mmap", format!(" of {length} bytes for stacks"), errno)
-    })?;
+    let stacks = mapped
+        .map_err(|errno| refused(format_args!("mmap of {length} bytes for stacks"), errno))?;
     #[expect(unsafe_code, reason = "the stacks' one mapping")]
-    // SAFETY: the whole of the mapping made above. A kernel without huge pages refuses,
-    // and has none to avoid.
+    // SAFETY: the whole mapping made above. A kernel without huge pages refuses, and has
+    // none to avoid.
     let _ = unsafe { madvise(stacks, length, Advice::LinuxNoHugepage) };
     for index in 0..count as usize {
         start_one(stacks.cast::<u8>().wrapping_add(index * STACK).cast())?;
@@ -54,16 +53,12 @@ pub(crate) fn start(count: u32) -> Result<(), TaskError> {
 
 #[expect(
     unsafe_code,
-    reason = "the standard library gives a thread no stack of ours"
+    reason = "the standard library cannot start a thread on a given stack"
 )]
 fn start_one(stack: *mut libc::c_void) -> Result<(), TaskError> {
     let check = |call, result: libc::c_int| match result {
         0 => Ok(()),
-        number => Err(TaskError::call(
-            call,
-            "",
-            io::Error::from_raw_os_error(number),
-        )),
+        number => Err(refused(call, io::Error::from_raw_os_error(number))),
     };
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: it initializes the attributes.
@@ -78,8 +73,8 @@ fn start_one(stack: *mut libc::c_void) -> Result<(), TaskError> {
         libc::pthread_attr_setstack(&raw mut attributes, stack, STACK)
     })?;
     let mut thread = std::mem::MaybeUninit::<libc::pthread_t>::uninit();
-    // SAFETY: the attributes are initialized, and the function neither takes nor returns
-    // anything; the thread is never joined.
+    // SAFETY: the attributes are initialized, and the function ignores its argument and never
+    // returns; the thread is never joined.
     check("pthread_create", unsafe {
         libc::pthread_create(
             thread.as_mut_ptr(),
@@ -97,7 +92,7 @@ fn start_one(stack: *mut libc::c_void) -> Result<(), TaskError> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn threads_are_started_with_stacks_side_by_side() {
+    fn the_threads_are_started() {
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
         let before = threads();
         super::start(3).unwrap();

@@ -1,10 +1,10 @@
-//! Touching pages: the work of a task.
+//! Touches pages: the work of a task.
 //!
-//! A touch writes one byte of a page and reads it back. It writes first, so that it faults as
-//! a write everywhere: reading first would map the zero page into an untouched page, and the
-//! huge zero page where a huge page was wanted. One instruction that does both would not
-//! do: QEMU carries it out as a load and a store, so it faults as a read under TCG and as a
-//! write under KVM. In a region that is only readable a touch is a read.
+//! A touch writes one byte of a page and reads it back. The write comes first, so that the
+//! fault is always a write fault: a read of an untouched page would map the zero page, or the
+//! huge zero page where a huge page was wanted. A single read-modify-write instruction is not
+//! an option: TCG executes it as a load and a store, so it causes a read fault under TCG and
+//! a write fault under KVM. In a read-only region a touch is a read.
 
 use std::hint::black_box;
 use std::ptr;
@@ -15,36 +15,36 @@ use super::TaskError;
 use super::counters::{ScanSeq, minor_faults};
 use super::region::Region;
 use crate::clock::{self, MS};
-use crate::coherence::PAGE_SIZE;
+use crate::plan_check::PAGE_SIZE;
 
-/// Pages touched between two pauses, after each of which the clock is looked at.
+/// Pages touched between two pauses. The clock is read after each pause.
 const BATCH: usize = 64;
 
-/// The pause, in steps of [`clock::work`]: about eighty instructions for each page.
+/// The pause, in steps of [`clock::work`]: about eighty instructions per page.
 ///
-/// Under TCG a touch of a page that QEMU's TLB does not know costs the host a hundred times
-/// what an instruction does. A scan marks pages far more seldom than the pauses make them
-/// be touched, so that hint faults come as before, and the guest's seconds pass sooner.
+/// Under TCG a touch that misses QEMU's TLB costs the host a hundred times as much as an
+/// instruction. Even with the pauses, pages are touched far more often than scans mark them,
+/// so that there are as many hint faults, and guest time passes faster.
 const PAUSE: u32 = 1024;
 
-/// How often the scan sequence is looked at, in nanoseconds of guest time: reading it costs
-/// a walk through `/proc`, in which the task is not scanned.
-const LOOK_NS: u64 = 10 * MS;
+/// Nanoseconds of guest time between two readings of the scan sequence: during the walk
+/// through `/proc` that each costs, the task is not scanned.
+const READ_INTERVAL_NS: u64 = 10 * MS;
 
-/// How touching has ended.
+/// How touching ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touched {
     /// As asked.
     Done,
-    /// The time was over before the scan sequence was reached.
+    /// The time ended before the scan sequence was reached.
     GaveUp { seen: i64, wanted: i64 },
 }
 
 #[expect(unsafe_code, reason = "touching memory that no reference points to")]
-fn change(address: usize, pages: usize) {
+fn write(address: usize, pages: usize) {
     for page in 0..pages {
         let byte: *mut u8 = ptr::with_exposed_provenance_mut(address + page * PAGE_SIZE as usize);
-        // SAFETY: the page is mapped readable and writable: `pages` of a VMA of a region
+        // SAFETY: the page is mapped readable and writable: it belongs to a VMA of a region
         // whose access was checked. No reference points to it, and one thread touches it.
         // Volatile, so that both accesses happen, in this order.
         black_box(unsafe {
@@ -55,20 +55,20 @@ fn change(address: usize, pages: usize) {
 }
 
 #[expect(unsafe_code, reason = "touching memory that no reference points to")]
-fn look(address: usize, pages: usize) {
+fn read(address: usize, pages: usize) {
     for page in 0..pages {
         let byte: *const u8 = ptr::with_exposed_provenance(address + page * PAGE_SIZE as usize);
-        // SAFETY: the page is mapped readable: `pages` of a VMA of a region whose access was
-        // checked. Volatile, so that it is not left out.
+        // SAFETY: the page is mapped readable: it belongs to a VMA of a region whose access
+        // was checked. Volatile, so that the access is not optimized away.
         black_box(unsafe { byte.read_volatile() });
     }
 }
 
-/// How a region's pages can be touched.
-fn way(region: &Region) -> Result<fn(usize, usize), TaskError> {
+/// How the pages of a region can be touched.
+fn access_of(region: &Region) -> Result<fn(usize, usize), TaskError> {
     match region.access() {
-        Access::ReadWrite => Ok(change),
-        Access::Read => Ok(look),
+        Access::ReadWrite => Ok(write),
+        Access::Read => Ok(read),
         Access::None => Err(TaskError::Inaccessible),
     }
 }
@@ -76,14 +76,14 @@ fn way(region: &Region) -> Result<fn(usize, usize), TaskError> {
 /// Writes once to each page of a region that is mapped readable and writable.
 pub(crate) fn write_once(region: &Region) {
     for vma in 0..region.count() {
-        change(region.vma(vma), region.pages());
+        write(region.vma(vma), region.pages());
     }
 }
 
-/// A place in a region, which moves on for ever.
+/// An endless walk over the pages of a region.
 struct Sweep<'r> {
     region: &'r Region,
-    way: fn(usize, usize),
+    touch: fn(usize, usize),
     vma: usize,
     page: usize,
 }
@@ -95,7 +95,7 @@ impl Sweep<'_> {
         while left > 0 {
             let pages = left.min(self.region.pages() - self.page);
             let address = self.region.vma(self.vma) + self.page * PAGE_SIZE as usize;
-            (self.way)(address, pages);
+            (self.touch)(address, pages);
             left -= pages;
             self.page += pages;
             if self.page == self.region.pages() {
@@ -107,12 +107,12 @@ impl Sweep<'_> {
     }
 }
 
-/// Touches a region over and over.
+/// Touches a region repeatedly.
 pub(crate) fn run(region: &Region, until: &Until) -> Result<Touched, TaskError> {
-    let way = way(region)?;
+    let touch = access_of(region)?;
     let mut sweep = Sweep {
         region,
-        way,
+        touch,
         vma: 0,
         page: 0,
     };
@@ -120,7 +120,7 @@ pub(crate) fn run(region: &Region, until: &Until) -> Result<Touched, TaskError> 
         Until::Passes { count } => {
             for _ in 0..*count {
                 for vma in 0..region.count() {
-                    way(region.vma(vma), region.pages());
+                    touch(region.vma(vma), region.pages());
                 }
             }
             Ok(Touched::Done)
@@ -151,7 +151,7 @@ fn until_scanned(sweep: &mut Sweep<'_>, wanted: i64, ms: u64) -> Result<Touched,
         if now >= end {
             return Ok(Touched::GaveUp { seen, wanted });
         }
-        let pause = end.min(now.saturating_add(LOOK_NS));
+        let pause = end.min(now.saturating_add(READ_INTERVAL_NS));
         while now < pause {
             sweep.batch();
             now = clock::uptime_ns();
@@ -161,17 +161,47 @@ fn until_scanned(sweep: &mut Sweep<'_>, wanted: i64, ms: u64) -> Result<Touched,
 
 /// Touches each page once and counts the minor faults of each VMA.
 pub(crate) fn probe(region: &Region) -> Result<Vec<u64>, TaskError> {
-    let way = way(region)?;
-    // Written here, so that the list's own first faults are not among those counted.
+    let touch = access_of(region)?;
+    // Written here, so that the faults of the list itself are not counted.
     let mut faults = vec![u64::MAX; region.count()];
     for (vma, counted) in faults.iter_mut().enumerate() {
         let before = minor_faults()?;
-        way(region.vma(vma), region.pages());
+        touch(region.vma(vma), region.pages());
         *counted = minor_faults()? - before;
     }
     Ok(faults)
 }
 
 #[cfg(test)]
-#[path = "memory_tests.rs"]
-mod tests;
+mod tests {
+    use numalab_protocol::plan::{self, PageKind, Populate, Sharing};
+
+    use super::*;
+    use crate::task::layout::Layout;
+
+    #[test]
+    fn a_batch_wraps_around_the_region() {
+        let asked = plan::Region {
+            name: "swept".into(),
+            size: 4 * PAGE_SIZE,
+            count: 3,
+            gap: PAGE_SIZE,
+            pages: PageKind::Base,
+            sharing: Sharing::Private,
+            access: Access::ReadWrite,
+            populate: Populate::No,
+        };
+        let mut layout = Layout::new(1, "swept");
+        let region = Region::map(&asked, &mut layout, Access::ReadWrite).unwrap();
+        let mut sweep = Sweep {
+            region: &region,
+            touch: write,
+            vma: 0,
+            page: 0,
+        };
+        sweep.batch();
+        // 64 pages are 5 rounds of 12 and 4 more: one VMA.
+        assert_eq!((sweep.vma, sweep.page), (1, 0));
+        assert_eq!(probe(&region).unwrap(), [0, 0, 0]);
+    }
+}

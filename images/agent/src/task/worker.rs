@@ -1,4 +1,4 @@
-//! The task itself: takes commands and answers them, one at a time.
+//! The task itself: executes commands and replies, one at a time.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,19 +11,19 @@ use rustix::thread::Pid;
 use super::layout::Layout;
 use super::region::Region;
 use super::touch::{self, Touched};
-use super::{TaskError, answer, placement, policy, set_affinity, sleepers};
+use super::{TaskError, placement, policy, populate, refused, reply, set_affinity, sleepers};
 use crate::clock::MS;
-use crate::message::{Birth, Reply};
+use crate::message::{Reply, SpawnArgs};
 use crate::stop::chain;
 
-/// Runs a task until its agent tells it to exit, or is gone.
-pub(crate) fn run(birth: &str) -> ExitCode {
-    let mut worker = match Worker::new(birth) {
+/// Runs a task until the agent asks it to exit, or is gone.
+pub(crate) fn run(args: &str) -> ExitCode {
+    let mut worker = match Worker::new(args) {
         Ok(worker) => worker,
         Err(error) => {
             let message = chain(&error);
-            // An agent that does not listen sees the pipe's end.
-            let _ = answer(&Reply::Failed { message });
+            // If this fails, the agent still sees the end of the pipe.
+            let _ = reply(&Reply::Failed { message });
             return ExitCode::FAILURE;
         }
     };
@@ -45,23 +45,23 @@ struct Worker {
 
 impl Worker {
     fn new(argument: &str) -> Result<Self, TaskError> {
-        let birth: Birth = serde_json::from_str(argument)
-            .map_err(|error| TaskError::call("task", "", io::Error::from(error)))?;
-        // Only for those who read traces; the kernel cuts it to 15 bytes.
-        if let Ok(name) = std::ffi::CString::new(birth.name.as_str()) {
+        let args: SpawnArgs =
+            serde_json::from_str(argument).map_err(|error| refused("task", error))?;
+        // Only for readers of traces; the kernel truncates it to 15 bytes.
+        if let Ok(name) = std::ffi::CString::new(args.name.as_str()) {
             let _ = rustix::thread::set_name(&name);
         }
-        sleepers::start(birth.task.threads - 1)?;
+        sleepers::start(args.task.threads - 1)?;
         Ok(Worker {
-            layout: Layout::new(birth.seed, &birth.name),
-            name: birth.name,
-            policy: birth.task.policy,
+            layout: Layout::new(args.seed, &args.name),
+            name: args.name,
+            policy: args.task.policy,
             regions: BTreeMap::new(),
         })
     }
 
     fn serve(&mut self) -> io::Result<ExitCode> {
-        answer(&Reply::Ready)?;
+        reply(&Reply::Ready)?;
         let mut commands = io::stdin().lock();
         let mut line = String::new();
         loop {
@@ -73,11 +73,10 @@ impl Worker {
             if let Command::Exit { status } = command {
                 return Ok(ExitCode::from(status));
             }
-            let reply = self.carry_out(&command).unwrap_or_else(|error| {
-                let message = chain(&error);
-                Reply::Failed { message }
-            });
-            answer(&reply)?;
+            let result = self.execute(&command);
+            reply(&result.unwrap_or_else(|error| Reply::Failed {
+                message: chain(&error),
+            }))?;
         }
     }
 
@@ -87,12 +86,12 @@ impl Worker {
             .ok_or_else(|| TaskError::NoRegion(name.into()))
     }
 
-    fn carry_out(&mut self, command: &Command) -> Result<Reply, TaskError> {
+    fn execute(&mut self, command: &Command) -> Result<Reply, TaskError> {
         match command {
             Command::Map(asked) => match self.regions.entry(asked.name.clone()) {
-                Entry::Occupied(_) => return Err(TaskError::Doubled(asked.name.clone())),
+                Entry::Occupied(_) => return Err(TaskError::Duplicate(asked.name.clone())),
                 Entry::Vacant(entry) => {
-                    let region = Region::map(asked, &mut self.layout, self.policy.as_ref())?;
+                    let region = populate::map(asked, &mut self.layout, self.policy.as_ref())?;
                     entry.insert(region);
                 }
             },
@@ -115,7 +114,7 @@ impl Worker {
                 });
             }
             Command::Placement { region } => {
-                let placement = placement::ask(self.region(region)?)?;
+                let placement = placement::find(self.region(region)?)?;
                 return Ok(Reply::Placement {
                     nodes: placement.nodes,
                     absent: placement.absent,
@@ -129,14 +128,14 @@ impl Worker {
             Command::Sleep { ms } => {
                 std::thread::sleep(std::time::Duration::from_nanos(ms.saturating_mul(MS)));
             }
-            // The plan's coherence was checked: these are the agent's own, or handled above.
+            // `plan_check` has made sure that these are the agent's own, or they are handled above.
             Command::Exit { .. } | Command::Set(_) | Command::Cpuset(_) => {}
         }
         Ok(Reply::Done)
     }
 }
 
-/// Sets the affinity of all threads of the task; the one that works moves last.
+/// Sets the affinity of all threads of the task, last that of the working thread.
 fn set_all_affinities(cpus: &[u32]) -> Result<(), TaskError> {
     let path = "/proc/self/task";
     let failed = |cause| crate::file::FileError::Read {

@@ -1,4 +1,4 @@
-//! A topology is only the one asked for if all of it is.
+//! Every deviation from the topology of the plan is an error.
 
 use numalab_protocol::plan::Node;
 
@@ -61,14 +61,14 @@ fn refused(asked: &Topology, seen: &Seen, words: &str) {
 }
 
 #[test]
-fn each_difference_is_told_with_its_node() {
+fn each_difference_is_reported_with_its_node() {
     let (asked, mut other) = pair();
     other.nodes.get_mut(&1).unwrap().memory_kib = 128 * MIB;
     refused(
         &asked,
         &other,
-        "node 1 shows 131072 KiB of memory; 262144 KiB were asked for, of which the kernel may \
-         keep 98304 KiB",
+        "node 1 has 131072 KiB of memory, but the plan asks for 262144 KiB, of which the kernel \
+         may use 98304 KiB for itself",
     );
     let (asked, mut other) = pair();
     other.nodes.get_mut(&0).unwrap().memory_kib = 257 * MIB;
@@ -79,7 +79,7 @@ fn each_difference_is_told_with_its_node() {
     refused(
         &asked,
         &other,
-        "node 1 shows distances [21, 10], and [20, 10] were asked for",
+        "node 1 has distances [21, 10], but the plan asks for [20, 10]",
     );
 
     let (asked, mut other) = pair();
@@ -87,19 +87,23 @@ fn each_difference_is_told_with_its_node() {
     refused(
         &asked,
         &other,
-        "node 0 shows CPUs \"1\", and \"0\" were asked for",
+        "node 0 has CPUs \"1\", but the plan asks for \"0\"",
     );
 
     let (asked, mut other) = pair();
     other.cpus = vec![0];
-    refused(&asked, &other, "CPUs 0 are online, and 0-1 were asked for");
+    refused(
+        &asked,
+        &other,
+        "CPUs 0 are online, but the plan asks for 0-1",
+    );
 
     let (asked, mut other) = pair();
     other.nodes.remove(&1);
     refused(
         &asked,
         &other,
-        "the guest shows nodes 0, and 0-1 were asked for",
+        "the guest has nodes 0, but the plan asks for 0-1",
     );
 }
 

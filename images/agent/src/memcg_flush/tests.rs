@@ -1,4 +1,4 @@
-//! Counters are believed only when the kernel has shown that it folded them.
+//! The counters count as flushed only when the kernel confirms it.
 
 use std::cell::Cell;
 
@@ -6,15 +6,15 @@ use super::*;
 
 const COUNT: u64 = 384;
 
-/// A kernel that holds updates back until there are more than a threshold.
+/// A kernel that keeps updates pending up to a threshold.
 #[derive(Default)]
 struct Kernel {
     threshold: i64,
     pending: Cell<i64>,
     shown: Cell<i64>,
-    /// Faults that each look costs by itself.
+    /// Faults that each reading causes itself.
     own: i64,
-    /// In which rounds the kernel folds by itself, in their middle.
+    /// The rounds in the middle of which the kernel flushes by itself.
     folds: Vec<u32>,
     round: Cell<u32>,
     pauses: Cell<u32>,
@@ -29,7 +29,7 @@ impl Kernel {
         self.pending.set(self.pending.get() + count);
     }
 
-    fn settle(&self) -> bool {
+    fn flush(&self) -> bool {
         let shown = || {
             if self.pending.get() > self.threshold {
                 self.fold();
@@ -53,48 +53,48 @@ impl Kernel {
 }
 
 #[test]
-fn what_was_held_back_is_shown_in_the_end() {
+fn pending_updates_are_flushed() {
     let kernel = Kernel {
         threshold: 256,
         own: 3,
         ..Kernel::default()
     };
     kernel.fault(200);
-    assert!(kernel.settle());
+    assert!(kernel.flush());
     assert_eq!(kernel.pending.get(), kernel.own);
     assert_eq!(kernel.pauses.get(), 0);
 }
 
 #[test]
-fn a_kernel_that_does_not_fold_is_not_believed() {
+fn a_kernel_that_does_not_flush_is_detected() {
     let kernel = Kernel {
         threshold: i64::MAX,
         ..Kernel::default()
     };
-    assert!(!kernel.settle());
+    assert!(!kernel.flush());
     assert_eq!(kernel.round.get(), ROUNDS);
     assert_eq!(kernel.pauses.get(), ROUNDS);
 }
 
 #[test]
-fn a_folding_in_between_is_not_taken_for_ours() {
-    // The first round shows more than its faults, though the last of them are held back.
+fn a_flush_of_the_kernels_own_does_not_count() {
+    // The first round shows more than its faults, though the last of them are pending.
     let kernel = Kernel {
         threshold: 256,
         folds: vec![0],
         ..Kernel::default()
     };
     kernel.fault(250);
-    assert!(kernel.settle());
+    assert!(kernel.flush());
     assert_eq!(kernel.pending.get(), 0);
     assert!(kernel.round.get() > 2, "{}", kernel.round.get());
 }
 
 #[test]
-fn no_such_file_is_no_proof() {
+fn a_missing_file_confirms_nothing() {
     let absent = rounds(COUNT, || Ok(None), || Ok(()), || ());
     assert!(!absent.unwrap());
-    assert!(!settle("/nonexistent/memory.stat", 4).unwrap());
+    assert!(!flush("/nonexistent/memory.stat", 4).unwrap());
 }
 
 #[test]

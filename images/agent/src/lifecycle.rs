@@ -1,43 +1,39 @@
-//! The guest's course, from the first mount to powering off.
+//! The lifecycle of a guest, from the first mount to powering off.
 //!
-//! Until the window closes nothing depends on the plan, and only CPU 0 runs: that is what
-//! makes a guest that is restored from a snapshot give what a cold one gives.
+//! Until the window closes nothing depends on the plan, and only CPU 0 runs. Therefore a
+//! guest restored from a snapshot behaves exactly as one that booted.
 
 use std::collections::BTreeMap;
 
 use numalab_protocol::{CONTRACT, Record, WINDOW_NS};
 
+use crate::actors::Context;
 use crate::cgroup::Hierarchy;
 use crate::file;
-use crate::lanes::Scene;
 use crate::records::Records;
 use crate::stop::{Stage, Stop};
 use crate::trace::Trace;
 use crate::{
-    clock, coherence, coverage, knob, leaks, modules, mounts, orders, power, scheduling, seed,
-    steps, topology,
+    clock, coverage, leaks, modules, mounts, plan_check, plan_source, power, scheduling, seed,
+    steps, topology, tunable,
 };
 
-/// Runs the guest.
 pub(crate) fn run() -> ! {
-    // Without file systems there may still be the image's own devices to speak through.
+    // Continue without file systems: the devices of the image may suffice to report the error.
     let mounted = mounts::all();
     let loaded = modules::load();
-    let settled = scheduling::settle();
+    let scheduled = scheduling::set_up();
     match Records::open() {
         Ok(mut records) => {
             let outcome = mounted
                 .stage("mounts")
                 .and_then(|()| loaded.stage("modules"))
-                .and_then(|()| settled.stage("scheduling"))
-                .and_then(|()| follow(&mut records));
+                .and_then(|()| scheduled.stage("scheduling"))
+                .and_then(|()| run_plan(&mut records));
             finish(records, outcome);
         }
         Err(error) => {
-            if let Err(error) = mounted {
-                eprintln!("numalab-agent: {error}");
-            }
-            if let Err(error) = loaded {
+            for error in [mounted.err(), loaded.err()].into_iter().flatten() {
                 eprintln!("numalab-agent: {error}");
             }
             eprintln!("numalab-agent: {error}");
@@ -47,15 +43,15 @@ pub(crate) fn run() -> ! {
 }
 
 /// Everything between the first record and the last.
-fn follow(records: &mut Records) -> Result<(), Stop> {
+fn run_plan(records: &mut Records) -> Result<(), Stop> {
     window(records)?;
-    let plan = orders::read().stage("plan")?;
-    coherence::check(&plan).stage("plan")?;
+    let plan = plan_source::read().stage("plan")?;
+    plan_check::check(&plan).stage("plan")?;
     clock::rest();
 
     topology::bring_online(&plan.topology).stage("topology")?;
     let seen = topology::read().stage("topology")?;
-    let checks_itself = leaks::are_looked_for();
+    let checks_itself = leaks::are_detected();
     topology::check(&plan.topology, &seen, checks_itself).stage("topology")?;
     let facts = topology::facts(&seen).stage("topology")?;
     seed::mix(plan.seed).stage("seed")?;
@@ -66,9 +62,9 @@ fn follow(records: &mut Records) -> Result<(), Stop> {
     })?;
 
     for setting in &plan.settings {
-        knob::set(setting).stage("settings")?;
+        tunable::set(setting).stage("settings")?;
     }
-    let mut scene = Scene {
+    let mut context = Context {
         nodes: plan.topology.nodes.len(),
         hierarchy: Hierarchy::make(&plan).stage("control groups")?,
         children: BTreeMap::new(),
@@ -76,22 +72,22 @@ fn follow(records: &mut Records) -> Result<(), Stop> {
         records,
     };
     if plan.watch.coverage {
-        coverage::begin(scene.records)?;
+        coverage::begin(context.records)?;
     }
-    let outcome = steps::run(&plan, &mut scene);
-    steps::abandon(&mut scene);
+    let outcome = steps::run(&plan, &mut context);
+    steps::abandon(&mut context);
     let watched = outcome.and_then(|()| {
         if plan.watch.coverage {
-            coverage::end(scene.records)?;
+            coverage::end(context.records)?;
         }
-        scene.trace.send(scene.records)
+        context.trace.send(context.records)
     });
-    // Whatever came of the steps: a task that is gone has left its leaks behind.
-    let leaks = leaks::tell().stage("kmemleak");
+    // Also after a failed step: the leaks of a task outlive it.
+    let leaks = leaks::report().stage("kmemleak");
     watched.and(leaks)
 }
 
-/// Says that the guest is ready, and spins while the host may take a snapshot.
+/// Reports that the guest is ready, and spins while the host may take a snapshot.
 fn window(records: &mut Records) -> Result<(), Stop> {
     let release = file::read("/proc/sys/kernel/osrelease").stage("ready")?;
     let ready_ns = clock::uptime_ns();
@@ -108,8 +104,8 @@ fn window(records: &mut Records) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Sends the last records. What cannot be sent is told on the console, and the missing last
-/// record tells the host that the guest has failed.
+/// Sends the last records. An error in sending is printed on the console; the host sees a
+/// missing last record as a failed guest.
 fn finish(mut records: Records, outcome: Result<(), Stop>) {
     let complete = outcome.is_ok();
     match outcome {
@@ -123,13 +119,12 @@ fn finish(mut records: Records, outcome: Result<(), Stop>) {
             return;
         }
     }
-    let tainted = match file::read("/proc/sys/kernel/tainted") {
-        Ok(text) => text.trim_end().parse().ok(),
-        Err(_) => None,
-    };
-    let Some(tainted) = tainted else {
-        eprintln!("numalab-agent: /proc/sys/kernel/tainted shows no number");
-        return;
+    let tainted = match file::read_number("/proc/sys/kernel/tainted") {
+        Ok(tainted) => tainted,
+        Err(error) => {
+            eprintln!("numalab-agent: {error}");
+            return;
+        }
     };
     report(records.send(Record::End {
         complete,

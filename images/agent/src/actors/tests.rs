@@ -1,4 +1,4 @@
-//! Times and counts of lanes; their course is seen in guests.
+//! Times and counts of actors. Whole steps are tested in guests.
 
 use super::*;
 
@@ -10,23 +10,23 @@ fn placements_have_a_count_for_each_node() {
 }
 
 #[test]
-fn a_wait_has_the_time_that_it_is_told_and_more() {
+fn commands_have_their_own_duration() {
     let touch = |until| Command::Touch {
         region: "r".into(),
         until,
     };
-    assert_eq!(told_ns(&touch(Until::Elapsed { ms: 3000 })), 3000 * MS);
-    assert_eq!(told_ns(&touch(Until::Passes { count: 9 })), 0);
+    assert_eq!(duration_ns(&touch(Until::Elapsed { ms: 3000 })), 3000 * MS);
+    assert_eq!(duration_ns(&touch(Until::Passes { count: 9 })), 0);
     let seq = Until::ScanSeq {
         at_least: 4,
         within_ms: 50,
     };
-    assert_eq!(told_ns(&touch(seq)), 50 * MS);
-    assert_eq!(told_ns(&Command::Sleep { ms: u64::MAX }), u64::MAX);
+    assert_eq!(duration_ns(&touch(seq)), 50 * MS);
+    assert_eq!(duration_ns(&Command::Sleep { ms: u64::MAX }), u64::MAX);
 }
 
-fn lane(task: Option<&str>) -> Lane {
-    Lane {
+fn actor(task: Option<&str>) -> Actor {
+    Actor {
         task: task.map(Into::into),
         commands: vec![Command::Sleep { ms: 1 }],
     }
@@ -34,48 +34,48 @@ fn lane(task: Option<&str>) -> Lane {
 
 #[test]
 fn the_earliest_moment_wakes_the_agent() {
-    let (agent, task) = (lane(None), lane(Some("a")));
-    let progress = |lane, wait| Progress {
-        lane,
+    let (agent, task) = (actor(None), actor(Some("a")));
+    let progress = |actor, wait| Progress {
+        actor,
         next: 1,
         wait,
     };
     let all = [
-        progress(&agent, Wait::Time { until_ns: 30 }),
+        progress(&agent, Wait::Sleep { until_ns: 30 }),
         progress(
             &task,
-            Wait::Answer {
+            Wait::Reply {
                 to: &task.commands[0],
                 until_ns: 20,
             },
         ),
-        progress(&agent, Wait::Over),
+        progress(&agent, Wait::Finished),
     ];
     assert_eq!(earliest(&all), 20);
 }
 
 #[test]
-fn a_sleep_ends_and_an_answer_that_stays_out_is_an_error() {
-    let (agent, task) = (lane(None), lane(Some("a")));
+fn a_sleep_ends_and_a_missing_reply_is_an_error() {
+    let (agent, task) = (actor(None), actor(Some("a")));
     let mut sleeping = Progress {
-        lane: &agent,
+        actor: &agent,
         next: 1,
-        wait: Wait::Time { until_ns: 30 },
+        wait: Wait::Sleep { until_ns: 30 },
     };
     sleeping.check_time(29).unwrap();
-    assert_eq!(sleeping.wait, Wait::Time { until_ns: 30 });
+    assert_eq!(sleeping.wait, Wait::Sleep { until_ns: 30 });
     sleeping.check_time(30).unwrap();
-    assert_eq!(sleeping.wait, Wait::Due);
+    assert_eq!(sleeping.wait, Wait::Ready);
     let mut waiting = Progress {
-        lane: &task,
+        actor: &task,
         next: 1,
-        wait: Wait::Answer {
+        wait: Wait::Reply {
             to: &task.commands[0],
             until_ns: 20,
         },
     };
     assert_eq!(
         waiting.check_time(21).unwrap_err().to_string(),
-        "the task \"a\" has not answered to sleep within 3600 s of guest time"
+        "the task \"a\" was asked to sleep, and has not replied within 3600 s of guest time"
     );
 }

@@ -1,21 +1,21 @@
-//! Writing the knobs of NUMA balancing.
+//! Writes the tunables of NUMA balancing.
 
 use std::path::Path;
 
-use numalab_protocol::plan::{Knob, Setting};
+use numalab_protocol::plan::{Setting, Tunable};
 use numalab_protocol::procfs;
 
 use crate::file::{self, FileError};
 
-/// Why a knob does not have the value asked for.
+/// Why a tunable does not have the value of the plan.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum KnobError {
+pub(crate) enum TunableError {
     #[error(
-        "this kernel has no knob {}: none of {} exists",
-        name(*.knob),
-        procfs::knob_paths(*.knob).join(", ")
+        "this kernel has no tunable {}: none of {} exists",
+        name(*.tunable),
+        procfs::tunable_paths(*.tunable).join(", ")
     )]
-    Absent { knob: Knob },
+    Absent { tunable: Tunable },
     #[error(transparent)]
     File(#[from] FileError),
     #[error("{path} was set to {asked}, but the kernel keeps {kept:?}")]
@@ -26,36 +26,35 @@ pub(crate) enum KnobError {
     },
 }
 
-/// The knob's name, as a plan spells it.
-fn name(knob: Knob) -> String {
-    match serde_json::to_value(knob) {
+/// The tunable's name, as a plan spells it.
+fn name(tunable: Tunable) -> String {
+    match serde_json::to_value(tunable) {
         Ok(serde_json::Value::String(name)) => name,
-        _ => format!("{knob:?}"),
+        _ => format!("{tunable:?}"),
     }
 }
 
-/// Writes a knob, and reads it back: a value that the kernel has changed in silence would
-/// make the run one of another plan.
-pub(crate) fn set(setting: &Setting) -> Result<(), KnobError> {
-    let knob = setting.knob;
-    let path = procfs::knob_paths(knob)
+/// Writes a tunable, and reads it back: if the kernel silently changed the value, the run
+/// would be a run of another plan.
+pub(crate) fn set(setting: &Setting) -> Result<(), TunableError> {
+    let tunable = setting.tunable;
+    let path = procfs::tunable_paths(tunable)
         .iter()
         .find(|path| Path::new(path).exists())
-        .ok_or(KnobError::Absent { knob })?;
+        .ok_or(TunableError::Absent { tunable })?;
     file::write(path, &setting.value.to_string())?;
     let kept = file::read(path)?;
     if means(&kept, setting.value) {
         return Ok(());
     }
-    Err(KnobError::Kept {
+    Err(TunableError::Kept {
         path,
         asked: setting.value,
         kept: kept.trim_end().into(),
     })
 }
 
-/// Whether a knob's text stands for a value. `demotion_enabled` prints words
-/// (`demotion_enabled_show`).
+/// Whether a text means a value. `demotion_enabled` prints words (`demotion_enabled_show`).
 fn means(text: &str, value: i64) -> bool {
     match text.trim_end() {
         "true" => value == 1,
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_knob_is_read_back_in_its_own_words() {
+    fn numbers_and_words_are_read_back() {
         assert!(means("100\n", 100));
         assert!(means("true\n", 1));
         assert!(means("false\n", 0));
@@ -79,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_knob_is_named_with_all_its_places() {
-        let text = KnobError::Absent {
-            knob: Knob::ScanDelayMs,
+    fn the_error_of_a_missing_tunable_lists_its_paths() {
+        let text = TunableError::Absent {
+            tunable: Tunable::ScanDelayMs,
         }
         .to_string();
         assert_eq!(
             text,
-            "this kernel has no knob scan-delay-ms: none of \
+            "this kernel has no tunable scan-delay-ms: none of \
              /sys/kernel/debug/sched/numa_balancing/scan_delay_ms, \
              /proc/sys/kernel/numa_balancing_scan_delay_ms exists"
         );
