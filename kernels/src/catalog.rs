@@ -20,7 +20,7 @@ use crate::source::{tarball, url};
 use crate::spec::{Direction, Fragment, KernelSpec, Origin, Recipe, Source};
 use crate::spelling;
 pub use error::WordError;
-use setting::Setting;
+pub use setting::Setting;
 
 /// The kernel whose configuration a source without a definition is built with.
 pub const CONFIG_OF_DIRECTORIES: &str = "linux-6.12";
@@ -135,7 +135,7 @@ impl Catalog {
         };
         while !rest.is_empty() {
             if let Some(setting) = Setting::read(rest[0], word, cwd)? {
-                self.configure(wanted, setting, word)?;
+                self.configure(wanted, &[setting])?;
                 rest = &rest[1..];
                 continue;
             }
@@ -200,33 +200,35 @@ impl Catalog {
         Ok(())
     }
 
-    /// Changes a kernel's configuration.
-    fn configure(
+    /// Adds settings to a kernel's configuration, its name and its word.
+    ///
+    /// # Errors
+    /// The kernel is an image, or the options that guests need cannot be read.
+    pub fn configure(
         &self,
-        wanted: &mut KernelSpec,
-        setting: Setting,
-        word: &str,
+        spec: &mut KernelSpec,
+        settings: &[Setting],
     ) -> Result<(), KernelError> {
-        let Origin::Recipe(recipe) = &mut wanted.origin else {
-            return Err(WordError::ConfiguredImage {
-                word: word.to_owned(),
-            }
-            .into());
-        };
-        wanted.name = format!("{}+{}", wanted.name, setting.name());
-        wanted.word = format!("{}+{}", wanted.word, setting.piece());
-        // What a kernel of somebody's configuration should do is the scenarios' to say.
-        wanted.expected.clear();
-        match setting {
-            Setting::Own { fragment, .. } => recipe.own.push(fragment),
-            Setting::Whole { config, .. } => {
-                let path = self.folder.join(CONTRACT);
-                recipe.config = Some(config);
-                recipe.fragments = vec![Fragment {
-                    name: "contract".to_owned(),
-                    text: fs::read_to_string(&path)
-                        .map_err(|source| WordError::Read { path, source })?,
-                }];
+        for setting in settings {
+            let Origin::Recipe(recipe) = &mut spec.origin else {
+                let word = spec.word.clone();
+                return Err(WordError::ConfiguredImage { word }.into());
+            };
+            spec.name = format!("{}+{}", spec.name, setting.name());
+            spec.word = format!("{}+{}", spec.word, setting.piece());
+            // The definition's expectations hold for its own configuration only.
+            spec.expected.clear();
+            match setting {
+                Setting::Own { fragment, .. } => recipe.own.push(fragment.clone()),
+                Setting::Whole { config, .. } => {
+                    let path = self.folder.join(CONTRACT);
+                    recipe.config = Some(config.clone());
+                    recipe.fragments = vec![Fragment {
+                        name: "contract".to_owned(),
+                        text: fs::read_to_string(&path)
+                            .map_err(|source| WordError::Read { path, source })?,
+                    }];
+                }
             }
         }
         Ok(())

@@ -195,9 +195,8 @@ pub fn read(
     })
 }
 
-/// Whether a word could be a revision range, and then the word that means the same from
-/// any folder.
-pub(crate) fn range_word(word: &str, cwd: &Path) -> Option<String> {
+/// The word that means the same revision range in any folder; `None` if `word` cannot be a range.
+pub fn range_word(word: &str, cwd: &Path) -> Option<String> {
     range::Range::parse(word, cwd).map(|range| range.word())
 }
 

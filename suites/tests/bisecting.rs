@@ -12,8 +12,8 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use miette::{IntoDiagnostic as _, miette};
 use numalab::guest::mode::AcceleratorChoice;
+use numalab::jobs::bisect::judge::{Judge, Method};
 use numalab::jobs::bisect::report::{self, Outcome};
-use numalab::jobs::bisect::step::{Judge, Method};
 use numalab::jobs::bisect::{self, BisectRequest};
 use numalab::run::Runner;
 use numalab::ui::Ui;
@@ -57,7 +57,7 @@ async fn found(bench: &Bench, form: &str, cancel: &CancellationToken) -> miette:
         append: &[],
         jobs: None,
         patches: &[],
-        fragments: &[],
+        settings: &[],
         broken_is_bad: false,
     };
     let request = BisectRequest {
@@ -77,7 +77,7 @@ async fn found(bench: &Bench, form: &str, cancel: &CancellationToken) -> miette:
     let host = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
     let ui = Ui::new(false);
     let judge = Judge::new(workspace, host, &method, &ui, cancel);
-    let (report, folder) = bisect::run(workspace, &request, judge, &method, form, &ui).await?;
+    let (report, folder) = bisect::run(workspace, &request, judge, &method, form, None, &ui).await?;
     let text = report::text(&report);
     println!("{text}report: {folder}");
     let expected = Outcome::Found {

@@ -237,6 +237,7 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         debug: case.debug,
         coverage: case.watched,
         trace: case.watched,
+        folder: None,
         repeat: "numalab check ...",
     };
     let (report, folder) = check::run(workspace, runner, &request, limits, &ui, cancel).await?;

@@ -1,57 +1,106 @@
 //! `numalab check`.
 
 use numalab_kernels::patch::Touched;
-use numalab_kernels::series;
 use numalab_kernels::spec::Direction;
-use tokio_util::sync::CancellationToken;
+use numalab_kernels::{KernelError, series};
 
-use super::args::{CheckArgs, ModeName};
-use super::{Failure, INCONCLUSIVE, print};
+use super::context::{Context, seeds};
+use super::exit::{Failure, INCONCLUSIVE};
+use super::options::{Budget, GuestOptions, KernelOptions};
+use super::patches;
 use crate::jobs::check::choice::{self, Chosen};
 use crate::jobs::check::touched::touched;
 use crate::jobs::check::{self, paste, text};
 use crate::jobs::comparison;
 use crate::scenario::Scenario;
-use crate::ui::Ui;
-use crate::workspace::{Limits, Workspace};
+use crate::workspace::Workspace;
 
-pub(super) async fn check(
-    args: &CheckArgs,
-    json: bool,
-    ui: &Ui,
-    cancel: &CancellationToken,
-) -> Result<u8, Failure> {
+pub(super) const HELP: &str = "\
+Exit codes: 0 nothing is broken or unclear, 1 something is broken, 2 wrong input, 3 something is \
+unclear or there is nothing to run, 130 interrupted.
+
+Example: numalab check 0001-fix.patch --base linux-6.12 --scenario vma";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CheckArgs {
+    /// The series: diffs, mails, an mbox, a folder of these, `-` for standard input, or a
+    /// revision range A..B of the repository in the current folder.
+    #[arg(required = true, value_name = "PATCH")]
+    series: Vec<String>,
+    /// The kernel spec that the series applies to: a shipped name, a definition (.yaml), or a
+    /// source folder.
+    #[arg(long, short, value_name = "KERNEL")]
+    base: String,
+    /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file [default: all].
+    #[arg(long = "scenario", short = 'S', value_name = "SCENARIO", num_args = 1..)]
+    scenarios: Vec<String>,
+    /// Run only scenarios whose declared subject, a function or a file, the series touches. If
+    /// there is none, nothing runs and the exit code is 3.
+    #[arg(long)]
+    touching: bool,
+    /// Revert the patches, from the last to the first, instead of applying them.
+    #[arg(long)]
+    revert: bool,
+    /// Also build, boot and run each patch on top of those before it.
+    #[arg(long)]
+    each: bool,
+    /// Also run the scenarios with one seed on slower kernels that check themselves (lockdep,
+    /// `DEBUG_VM`, KASAN, kmemleak). Only their messages count, not their counters.
+    #[arg(long)]
+    debug: bool,
+    /// Do not build the patched kernel with gcov to see which changed lines ran.
+    #[arg(long)]
+    no_coverage: bool,
+    /// Also run each scenario on both kernels with trace events, and show the first event in
+    /// which they differ.
+    #[arg(long)]
+    trace: bool,
+    /// Print the text to paste under a patch's `---` line instead of the report.
+    #[arg(long)]
+    paste: bool,
+    /// Number of seeds that must agree.
+    #[arg(long, default_value_t = 3)]
+    seeds: u64,
+    #[command(flatten)]
+    kernels: KernelOptions,
+    #[command(flatten)]
+    guests: GuestOptions,
+    #[command(flatten)]
+    budget: Budget,
+}
+
+pub(super) async fn check(args: &CheckArgs, context: &Context) -> Result<u8, Failure> {
+    let Context { ui, cancel, .. } = context;
+    let (kernels, guests) = (&args.kernels, &args.guests);
     let workspace = Workspace::open()?;
     let scenarios = workspace.project.scenarios(&args.scenarios)?;
-    let base = workspace.wanted(&args.base)?;
-    let direction = if args.revert {
-        Direction::Revert
-    } else {
-        Direction::Apply
+    let mut base = workspace.wanted(&args.base)?;
+    let base_word = base.word.clone();
+    kernels.configure(&workspace, [&mut base])?;
+    let seeds: Vec<u64> = seeds(1, args.seeds)?.collect();
+    let direction = match args.revert {
+        true => Direction::Revert,
+        false => Direction::Apply,
     };
+    let (words, folder) =
+        patches::from_any_folder(&args.series, "check-stdin", &workspace, context).await?;
+    let repeat = context
+        .command_line
+        .repeat(&[("series", &words), ("base", &[base_word])]);
     let here = crate::workspace::here()?;
-    let series = series::read(
-        &args.series,
-        direction,
-        here.as_std_path(),
-        &workspace.cache,
-    )
-    .map_err(|error| Failure::kernel(error.into()))?;
+    let series = series::read(&words, direction, here.as_std_path(), &workspace.cache)
+        .map_err(KernelError::from)?;
     for note in &series.notes {
         ui.say(note);
     }
-    let limits = Limits {
-        jobs: args.platform.jobs,
-    };
-    let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
-    let touched = touched(&workspace, &base, &series, limits, ui, cancel)?;
+    let touched = touched(&workspace, &base, &series, kernels.limits(), ui, cancel)?;
     let all = scenarios;
     let (scenarios, chosen) = choose(args, &all, &touched);
     if scenarios.is_empty() {
         ui.warn(&choice::nothing(&all, &touched));
         return Ok(INCONCLUSIVE);
     }
-    let runner = args.platform.check(&workspace)?;
+    let runner = guests.runner(&workspace, kernels.jobs)?;
     let request = check::CheckRequest {
         base: &base,
         series: &series,
@@ -59,9 +108,9 @@ pub(super) async fn check(
         runs: comparison::CompareRequest {
             scenarios: &scenarios,
             seeds: &seeds,
-            shift: args.platform.shift,
-            append: &args.platform.append,
-            jobs: args.platform.jobs,
+            shift: guests.shift,
+            append: &guests.append,
+            jobs: kernels.jobs,
             budget: args.budget.seconds,
         },
         chosen: &chosen,
@@ -69,24 +118,25 @@ pub(super) async fn check(
         debug: args.debug,
         coverage: !args.no_coverage,
         trace: args.trace,
-        repeat: &repeat(args),
+        folder: folder.as_deref(),
+        repeat: &repeat,
     };
-    let (report, folder) = check::run(&workspace, runner, &request, limits, ui, cancel).await?;
-    if json {
-        print(&format!("{}\n", super::json(&report)?))?;
-    } else if args.paste {
-        print(&paste::text(&report))?;
+    let (report, folder) =
+        check::run(&workspace, runner, &request, kernels.limits(), ui, cancel).await?;
+    context.print(&report, || match args.paste {
+        true => paste::text(&report),
+        false => format!(
+            "{}report: {folder}\nto paste below a patch's ---: {folder}/paste.txt\n",
+            text::check(&report)
+        ),
+    })?;
+    if args.paste {
         ui.say(&format!("report: {folder}"));
-    } else {
-        print(&text::check(&report))?;
-        print(&format!("report: {folder}\n"))?;
-        let paste = folder.join("paste.txt");
-        print(&format!("to paste below a patch's ---: {paste}\n"))?;
     }
     Ok(report.exit_code)
 }
 
-/// The scenarios that are run, with the reason of each where there is a choice.
+/// The scenarios to run, and why each was chosen with --touching.
 fn choose(
     args: &CheckArgs,
     scenarios: &[Scenario],
@@ -99,40 +149,4 @@ fn choose(
         .into_iter()
         .map(|(scenario, chosen)| (scenario.clone(), chosen))
         .unzip()
-}
-
-fn repeat(args: &CheckArgs) -> String {
-    let mut words = vec!["numalab".to_owned(), "check".to_owned()];
-    words.extend(args.series.iter().cloned());
-    words.extend(["--base".to_owned(), args.base.clone()]);
-    for (flag, set) in [
-        ("--revert", args.revert),
-        ("--each", args.each),
-        ("--debug", args.debug),
-        ("--no-coverage", args.no_coverage),
-        ("--trace", args.trace),
-        ("--touching", args.touching),
-    ] {
-        words.extend(set.then(|| flag.to_owned()));
-    }
-    if args.seeds != 3 {
-        words.extend(["--seeds".to_owned(), args.seeds.to_string()]);
-    }
-    if args.platform.mode == ModeName::Live {
-        words.extend(["--mode".to_owned(), "live".to_owned()]);
-    }
-    if let Some(shift) = args.platform.shift {
-        words.extend(["--shift".to_owned(), shift.to_string()]);
-    }
-    for parameter in &args.platform.append {
-        words.extend(["--append".to_owned(), parameter.clone()]);
-    }
-    if let Some(budget) = args.budget.seconds {
-        words.extend(["--budget".to_owned(), budget.to_string()]);
-    }
-    if !args.scenarios.is_empty() {
-        words.push("--scenario".to_owned());
-        words.extend(args.scenarios.iter().cloned());
-    }
-    shell_words::join(words)
 }

@@ -1,89 +1,71 @@
 //! `numalab compare`.
 
-use camino::Utf8Path;
-use tokio_util::sync::CancellationToken;
-
-use super::args::{CompareArgs, ModeName};
-use super::{Failure, print};
-use crate::jobs::comparison::{self, Sides};
+use super::context::{Context, seeds};
+use super::exit::Failure;
+use super::options::{Budget, GuestOptions, KernelOptions};
+use crate::jobs::comparison::{self, CompareRequest, Sides};
 use crate::report::text;
 use crate::scenario::Scenario;
-use crate::ui::Ui;
-use crate::workspace::{Limits, Workspace};
+use crate::workspace::Workspace;
 
-pub(super) async fn compare(
-    args: &CompareArgs,
-    json: bool,
-    ui: &Ui,
-    cancel: &CancellationToken,
-) -> Result<u8, Failure> {
+pub(super) const HELP: &str = "\
+Exit codes: 0 nothing is broken or unclear, 1 something is broken, 2 wrong input, 3 something is \
+unclear, 130 interrupted.
+
+Example: numalab compare linux-6.12 linux-6.12+fix.patch vma/late-vma-scan";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CompareArgs {
+    /// The kernel spec without the change.
+    base: String,
+    /// The kernel spec with it, such as `linux-6.12+fix.patch`.
+    patched: String,
+    /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file [default: all].
+    #[arg(value_name = "SCENARIO")]
+    scenarios: Vec<String>,
+    /// Number of seeds that must agree.
+    #[arg(long, default_value_t = 3)]
+    seeds: u64,
+    #[command(flatten)]
+    kernels: KernelOptions,
+    #[command(flatten)]
+    guests: GuestOptions,
+    #[command(flatten)]
+    budget: Budget,
+}
+
+pub(super) async fn compare(args: &CompareArgs, context: &Context) -> Result<u8, Failure> {
+    let Context { ui, cancel, .. } = context;
+    let (kernels, guests) = (&args.kernels, &args.guests);
     let workspace = Workspace::open()?;
     let scenarios = workspace.project.scenarios(&args.scenarios)?;
     for doubt in scenarios.iter().flat_map(Scenario::doubts) {
         ui.warn(&doubt);
     }
-    let words = [
-        args.configuring.word(&args.base)?,
-        args.configuring.word(&args.patched)?,
-    ];
-    let base = workspace.wanted(&words[0])?;
-    let patched = workspace.wanted(&words[1])?;
-    let runner = args.platform.check(&workspace)?;
-    let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
+    let mut base = workspace.wanted(&args.base)?;
+    let mut patched = workspace.wanted(&args.patched)?;
+    let repeat = context.command_line.repeat(&[
+        ("base", &[base.word.clone()]),
+        ("patched", &[patched.word.clone()]),
+    ]);
+    kernels.configure(&workspace, [&mut base, &mut patched])?;
+    let seeds: Vec<u64> = seeds(1, args.seeds)?.collect();
+    let runner = guests.runner(&workspace, kernels.jobs)?;
 
-    let limits = Limits {
-        jobs: args.platform.jobs,
-    };
-    let sides = Sides::build(&workspace, &base, &patched, limits, ui, cancel)?;
-    let request = comparison::CompareRequest {
+    let sides = Sides::build(&workspace, &base, &patched, kernels.limits(), ui, cancel)?;
+    let request = CompareRequest {
         scenarios: &scenarios,
         seeds: &seeds,
-        shift: args.platform.shift,
-        append: &args.platform.append,
-        jobs: args.platform.jobs,
+        shift: guests.shift,
+        append: &guests.append,
+        jobs: kernels.jobs,
         budget: args.budget.seconds,
     };
-    let repeat = repeat(args, [&base.word, &patched.word]);
     let (report, folder) =
         comparison::run(&workspace, runner, &sides, &request, repeat, ui, cancel).await?;
-    if json {
-        print(&format!("{}\n", super::json(&report)?))?;
-    } else {
-        print(&text::comparison(&report))?;
-        print(&format!("report: {folder}\n"))?;
-    }
+    context.print(&report, || {
+        format!("{}report: {folder}\n", text::comparison(&report))
+    })?;
     ui.say(&format!("time: {}", report.time));
     Ok(report.exit_code)
-}
-
-/// The command that repeats it, from whatever folder.
-fn repeat(args: &CompareArgs, kernels: [&String; 2]) -> String {
-    let mut words = vec!["numalab".to_owned(), "compare".to_owned()];
-    words.extend(kernels.into_iter().cloned());
-    words.extend(args.scenarios.iter().map(|word| anywhere(word)));
-    if let Some(seconds) = args.budget.seconds {
-        words.extend(["--budget".to_owned(), seconds.to_string()]);
-    }
-    if args.seeds != 3 {
-        words.extend(["--seeds".to_owned(), args.seeds.to_string()]);
-    }
-    if args.platform.mode == ModeName::Live {
-        words.extend(["--mode".to_owned(), "live".to_owned()]);
-    }
-    if let Some(shift) = args.platform.shift {
-        words.extend(["--shift".to_owned(), shift.to_string()]);
-    }
-    for parameter in &args.platform.append {
-        words.extend(["--append".to_owned(), parameter.clone()]);
-    }
-    shell_words::join(words)
-}
-
-/// A scenario's word, where it is a file's path, from whatever folder.
-fn anywhere(word: &str) -> String {
-    let path = Utf8Path::new(word);
-    match camino::absolute_utf8(path) {
-        Ok(absolute) if path.extension() == Some("yaml") => absolute.into_string(),
-        _ => word.to_owned(),
-    }
 }

@@ -1,13 +1,17 @@
 //! `numalab doctor`.
 
-use super::{Failure, GOOD, INCONCLUSIVE, print};
+use super::context::Context;
+use super::exit::{Failure, GOOD, INCONCLUSIVE};
 use crate::jobs::doctor::{State, examine};
 
-pub(super) fn doctor(json: bool) -> Result<u8, Failure> {
+pub(super) const HELP: &str = "\
+Exit codes: 0 nothing is missing, 3 something is missing.
+
+Example: numalab doctor";
+
+pub(super) fn doctor(context: &Context) -> Result<u8, Failure> {
     let findings = examine();
-    if json {
-        print(&format!("{}\n", super::json(&findings)?))?;
-    } else {
+    context.print(&findings, || {
         let mut text = String::new();
         for finding in &findings {
             let state = match finding.state {
@@ -22,10 +26,11 @@ pub(super) fn doctor(json: bool) -> Result<u8, Failure> {
                 text.push_str(&format!("{:31}{}\n", "", line.trim_start()));
             }
         }
-        print(&text)?;
-    }
-    let missing = findings
-        .iter()
-        .any(|finding| finding.state == State::Missing);
-    Ok(if missing { INCONCLUSIVE } else { GOOD })
+        text
+    })?;
+    let is_missing = |state| state == State::Missing;
+    Ok(match findings.iter().any(|found| is_missing(found.state)) {
+        true => INCONCLUSIVE,
+        false => GOOD,
+    })
 }

@@ -1,30 +1,47 @@
-//! `numalab schema`, `completions` and `man`: what is made of the types and arguments.
-
-use std::io::Write as _;
+//! `numalab schema`, `completions` and `man`: what is generated from types and arguments.
 
 use camino::Utf8Path;
-use clap::CommandFactory as _;
 use miette::{Context as _, IntoDiagnostic as _};
 
-use super::{Args, Failure, GOOD};
+use super::context::{json, print};
+use super::exit::{Failure, GOOD};
+
+pub(super) const SCHEMA_HELP: &str = "\
+Exit codes: 0 printed, 3 standard output cannot be written.
+
+Example: numalab schema > scenario.schema.json";
+
+pub(super) const COMPLETIONS_HELP: &str = "\
+Exit codes: 0 printed, 3 standard output cannot be written.
+
+Example: numalab completions bash > ~/.local/share/bash-completion/completions/numalab";
+
+pub(super) const MAN_HELP: &str = "\
+Exit codes: 0 written, 3 the folder cannot be written.
+
+Example: numalab man ~/.local/share/man/man1";
 
 pub(super) fn schema() -> Result<u8, Failure> {
-    let text = serde_json::to_string_pretty(&crate::scenario::schema()).into_diagnostic()?;
-    super::print(&format!("{text}\n"))
+    print(&format!("{}\n", json(&crate::scenario::schema())?))?;
+    Ok(GOOD)
 }
 
-pub(super) fn completions(shell: clap_complete::Shell) -> Result<u8, Failure> {
+pub(super) fn completions(
+    mut command: clap::Command,
+    shell: clap_complete::Shell,
+) -> Result<u8, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "numalab", &mut text);
-    super::print(&String::from_utf8_lossy(&text))
+    clap_complete::generate(shell, &mut command, "numalab", &mut text);
+    print(&String::from_utf8_lossy(&text))?;
+    Ok(GOOD)
 }
 
-pub(super) fn manual(folder: &Utf8Path) -> Result<u8, Failure> {
-    let write = || -> miette::Result<()> {
-        std::fs::create_dir_all(folder).into_diagnostic()?;
-        clap_mangen::generate_to(Args::command(), folder).into_diagnostic()
-    };
-    write().wrap_err_with(|| format!("cannot write manual pages into {folder}"))?;
-    let _ = writeln!(std::io::stderr(), "manual pages are in {folder}");
+pub(super) fn manual(command: clap::Command, folder: &Utf8Path) -> Result<u8, Failure> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(command, folder))
+        .into_diagnostic()
+        .wrap_err_with(|| format!("cannot write manual pages into {folder}"))
+        .map_err(Failure::Environment)?;
+    crate::ui::put(&format!("wrote manual pages into {folder}"));
     Ok(GOOD)
 }

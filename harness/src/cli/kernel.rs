@@ -1,47 +1,69 @@
 //! `numalab kernel build`.
 
+use clap::Subcommand;
 use jiff::Timestamp;
 use numalab_kernels::{BuildEvent, ErrorKind, Kernel, KernelSpec, Progress as _};
-use tokio_util::sync::CancellationToken;
 
-use super::args::KernelCommand;
-use super::{Failure, print};
+use super::context::Context;
+use super::exit::{Failure, GOOD};
+use super::options::KernelOptions;
 use crate::error::Error;
 use crate::error_chain::sentence;
 use crate::kernel_id::short;
 use crate::ui::Ui;
-use crate::workspace::{Limits, Workspace, utf8};
+use crate::workspace::{Workspace, utf8};
 
-pub(super) async fn kernel(
-    command: &KernelCommand,
-    json: bool,
-    ui: &Ui,
-    cancel: &CancellationToken,
-) -> Result<u8, Failure> {
+const HELP: &str = "\
+Exit codes: 0 built or already in the store, 2 wrong input, 3 a kernel does not build, 130 \
+interrupted.
+
+Example: numalab kernel build linux-6.12 linux-6.12+fix.patch --set CONFIG_HZ_250=y";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KernelCommand {
+    /// Build kernels that are not in the store yet.
+    #[command(after_help = HELP)]
+    Build {
+        /// Kernel specs: a shipped name, a definition (.yaml), a source folder, a commit
+        /// (`git:PATH@REVISION`), a tarball or its `https://...#sha256=...`; `+PATCH` applies
+        /// patches (a diff, mails, a folder, or revisions `A..B`), `+revert:PATCH` reverts them.
+        #[arg(required_unless_present = "matrix")]
+        kernels: Vec<String>,
+        /// Build all kernels that the tests use: `NUMALAB_BASE` and `NUMALAB_KERNEL` if they are
+        /// set, else those that are shipped.
+        #[arg(long)]
+        matrix: bool,
+        /// Print every line of the build's output. For a kernel that is in the cache, print the
+        /// output of its build.
+        #[arg(long, short)]
+        verbose: bool,
+        #[command(flatten)]
+        options: KernelOptions,
+    },
+}
+
+pub(super) fn kernel(command: &KernelCommand, context: &Context) -> Result<u8, Failure> {
     let KernelCommand::Build {
         kernels,
         matrix,
-        configuring,
-        jobs,
         verbose,
+        options,
     } = command;
-    let verbose_ui = verbose.then(|| ui.with_build_output());
-    let ui = verbose_ui.as_ref().unwrap_or(ui);
+    let verbose_ui = verbose.then(|| context.ui.with_build_output());
+    let ui = verbose_ui.as_ref().unwrap_or(&context.ui);
     let workspace = Workspace::open()?;
-    let mut wanted: Vec<KernelSpec> = Vec::new();
-    for word in kernels {
-        wanted.push(workspace.wanted(&configuring.word(word)?)?);
-    }
+    let specs = kernels.iter().map(|kernel| workspace.wanted(kernel));
+    let mut specs = specs.collect::<Result<Vec<KernelSpec>, Error>>()?;
+    options.configure(&workspace, &mut specs)?;
     if *matrix {
-        wanted.extend(workspace.kernels_of_tests()?);
+        specs.extend(workspace.kernels_of_tests()?);
     }
-    let limits = Limits { jobs: *jobs };
     let mut text = String::new();
     let mut built = Vec::new();
-    for wanted in &wanted {
+    for spec in &specs {
         let start = Timestamp::now();
-        let kernel = match workspace.kernel(wanted, limits, ui, cancel) {
-            // The tests themselves tell what it means that a kernel does not compile.
+        let kernel = match workspace.kernel(spec, options.limits(), ui, &context.cancel) {
+            // The tests report themselves that a kernel does not compile.
             Err(Error::Kernel(error)) if *matrix && error.kind() == ErrorKind::Build => {
                 ui.warn(&sentence(&error));
                 continue;
@@ -61,14 +83,11 @@ pub(super) async fn kernel(
         ));
         built.push(kernel);
     }
-    if json {
-        let json = serde_json::to_string_pretty(&built).unwrap_or_default();
-        return print(&format!("{json}\n"));
-    }
-    print(&text)
+    context.print(&built, || text)?;
+    Ok(GOOD)
 }
 
-/// Prints the output of a build that was done earlier.
+/// Prints the output of an earlier build.
 fn show_log(kernel: &Kernel, ui: &Ui) -> Result<(), Failure> {
     let Some(path) = kernel.build_log() else {
         return Ok(());

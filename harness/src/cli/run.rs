@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use super::args::{ModeName, RunArgs};
-use super::{BAD, Failure, GOOD, INCONCLUSIVE, print};
+use super::context::{Context, seeds};
+use super::exit::{BAD, Failure, GOOD, INCONCLUSIVE};
+use super::options::{Budget, GuestOptions, KernelOptions};
 use crate::error::Error;
 use crate::jobs::budget;
 use crate::report::{RunReport, RunsReport, SCHEMA, text};
@@ -14,33 +13,57 @@ use crate::run::RunRequest;
 use crate::run::folder::RunFolder;
 use crate::run::pool;
 use crate::scenario::Scenario;
-use crate::ui::Ui;
 use crate::verdict::Verdict;
-use crate::workspace::{Limits, Workspace};
+use crate::workspace::Workspace;
 
-pub(super) async fn run(
-    args: &RunArgs,
-    json: bool,
-    ui: &Ui,
-    cancel: &CancellationToken,
-) -> Result<u8, Failure> {
+pub(super) const HELP: &str = "\
+Exit codes: 0 every scenario passes, 1 a scenario fails with every seed, 2 wrong input, 3 \
+inconclusive, 130 interrupted.
+
+Example: numalab run vma/late-vma-scan --kernel linux-6.12+fix.patch --repeat 3";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file [default: all].
+    #[arg(value_name = "SCENARIO")]
+    scenarios: Vec<String>,
+    /// The kernel spec: a shipped name, a definition (.yaml), an image (vmlinux, bzImage), a
+    /// distribution's package (.deb), a source folder, a commit (`git:PATH@REVISION`), a tarball
+    /// or its `https://...#sha256=...`. `+PATCH` applies patches (a diff, mails, a folder, or
+    /// revisions `A..B`), `+revert:PATCH` reverts them, `+CONFIG_X=y` sets an option.
+    #[arg(long, short)]
+    kernel: String,
+    /// The first seed. Each seed gives another, equally repeatable run.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Number of seeds to run each scenario with [default: 1, in live mode 3].
+    #[arg(long)]
+    repeat: Option<u64>,
+    #[command(flatten)]
+    kernels: KernelOptions,
+    #[command(flatten)]
+    guests: GuestOptions,
+    #[command(flatten)]
+    budget: Budget,
+}
+
+pub(super) async fn run(args: &RunArgs, context: &Context) -> Result<u8, Failure> {
+    let Context { ui, cancel, .. } = context;
+    let RunArgs {
+        kernels, guests, ..
+    } = args;
     let workspace = Workspace::open()?;
-    // What the user wrote is checked before anything long begins.
+    // All input is checked before anything long begins.
     let mut scenarios = workspace.project.scenarios(&args.scenarios)?;
     for doubt in scenarios.iter().flat_map(Scenario::doubts) {
         ui.warn(&doubt);
     }
-    let wanted = workspace.wanted(&args.configuring.word(&args.kernel)?)?;
-    let live = args.platform.mode == ModeName::Live;
-    let runner = args.platform.check(&workspace)?;
-    let kernel = workspace.kernel(
-        &wanted,
-        Limits {
-            jobs: args.platform.jobs,
-        },
-        ui,
-        cancel,
-    )?;
+    let mut spec = workspace.wanted(&args.kernel)?;
+    kernels.configure(&workspace, [&mut spec])?;
+    let repeat = args.repeat.unwrap_or(if guests.is_live() { 3 } else { 1 });
+    let seeds = seeds(args.seed, repeat)?;
+    let runner = guests.runner(&workspace, kernels.jobs)?;
+    let kernel = workspace.kernel(&spec, kernels.limits(), ui, cancel)?;
     let runner = runner.ready(&kernel.id, ui, cancel).await?;
 
     let mut excluded = Vec::new();
@@ -50,12 +73,8 @@ pub(super) async fn run(
         excluded.extend(reason);
         applies
     });
-    let repeat = args.repeat.unwrap_or(if live { 3 } else { 1 });
-    let platform = &args.platform;
-    let seeds = super::seeds(args.seed, repeat)?;
     let runs = |scenario| -> Result<Vec<RunRequest<'_>>, Error> {
-        let (shift, append) = (platform.shift, &platform.append);
-        let run = |seed| RunRequest::new(scenario, &kernel.id, seed, shift, append);
+        let run = |seed| RunRequest::new(scenario, &kernel.id, seed, guests.shift, &guests.append);
         seeds.clone().map(run).collect()
     };
     let (mut chosen, mut left_out) = ((0..scenarios.len()).collect(), Vec::new());
@@ -69,7 +88,7 @@ pub(super) async fn run(
     for index in chosen {
         requests.extend(runs(&scenarios[index])?);
     }
-    let reports = pool::run(&runner, &requests, platform.jobs, ui, cancel).await?;
+    let reports = pool::run(&runner, &requests, kernels.jobs, ui, cancel).await?;
     let report = RunsReport {
         schema: SCHEMA,
         exit_code: exit_code(&reports),
@@ -79,29 +98,21 @@ pub(super) async fn run(
         does_not_apply: excluded,
         time: runner.split(),
     };
-    let text = format!(
+    let mut text = format!(
         "{}{}{}",
         text::runs(&report.runs),
         text::does_not_apply(&report.does_not_apply),
         text::left_out(&report.left_out)
     );
-    let mut kept = None;
-    // One alone has said it all in its own folder.
+    // A single run has a report in its own folder.
     if report.runs.len() > 1 {
         let name = format!("run-{}", report.kernel.name);
         let folder = RunFolder::create(&workspace.project.runs(), &name)?;
         folder.write_json("report.json", &report)?;
         folder.write("report.txt", text.as_bytes())?;
-        kept = Some(folder.path().to_owned());
+        text.push_str(&format!("report: {}\n", folder.path()));
     }
-    if json {
-        print(&format!("{}\n", super::json(&report)?))?;
-    } else {
-        print(&text)?;
-        if let Some(folder) = kept {
-            print(&format!("report: {folder}\n"))?;
-        }
-    }
+    context.print(&report, || text)?;
     ui.say(&format!("time: {}", report.time));
     Ok(report.exit_code)
 }

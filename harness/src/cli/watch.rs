@@ -1,12 +1,16 @@
 //! `numalab watch`.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use numalab_kernels::KernelSpec;
+use camino::Utf8PathBuf;
+use numalab_kernels::{ErrorKind, KernelSpec};
 use tokio_util::sync::CancellationToken;
 
-use super::args::WatchArgs;
-use super::{Failure, print};
+use super::context::{Context, print, seeds};
+use super::exit::Failure;
+use super::options::{GuestOptions, KernelOptions};
 use crate::error::Error;
 use crate::error_chain::sentence;
 use crate::jobs::watch::{self, Last, Saves, Watching};
@@ -14,35 +18,55 @@ use crate::run::RunRequest;
 use crate::run::pool;
 use crate::scenario::Scenario;
 use crate::ui::Ui;
-use crate::workspace::{Limits, Workspace};
+use crate::workspace::Workspace;
 
-pub(super) async fn watch(
-    args: &WatchArgs,
-    json: bool,
-    ui: &Ui,
-    cancel: &CancellationToken,
-) -> Result<u8, Failure> {
-    if json {
-        return Err(Failure::Input(miette::miette!(
-            help = "each round's results are in report.json of its runs' folders",
-            "watch goes on until it is interrupted, and prints no JSON"
+pub(super) const HELP: &str = "\
+It runs until it is interrupted. Exit codes: 2 wrong input, 3 the tree cannot be watched, 130 \
+interrupted.
+
+Example: numalab watch --tree ~/linux vma";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct WatchArgs {
+    /// Scenarios: `suite/scenario`, a whole suite, or a .yaml file [default: all].
+    #[arg(value_name = "SCENARIO")]
+    scenarios: Vec<String>,
+    /// The kernel tree that is being edited. It is only read.
+    #[arg(long, value_name = "DIR")]
+    tree: Utf8PathBuf,
+    /// Number of seeds that must agree.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    #[command(flatten)]
+    kernels: KernelOptions,
+    #[command(flatten)]
+    guests: GuestOptions,
+}
+
+pub(super) async fn watch(args: &WatchArgs, context: &Context) -> Result<u8, Failure> {
+    let Context { ui, cancel, .. } = context;
+    if context.json {
+        return Err(Failure::input(miette::miette!(
+            help = "each run's folder has its results in report.json",
+            "watch runs until it is interrupted, and prints no JSON"
         )));
     }
     let workspace = Workspace::open()?;
     let scenarios = workspace.project.scenarios(&args.scenarios)?;
-    let seeds: Vec<u64> = super::seeds(1, args.seeds)?.collect();
+    let seeds: Vec<u64> = seeds(1, args.seeds)?.collect();
     let tree = args
         .tree
         .canonicalize_utf8()
-        .map_err(|source| Failure::Input(Error::file("find", &args.tree)(source).into()))?;
-    let wanted = workspace.wanted(tree.as_str())?;
+        .map_err(|source| Failure::input(Error::file("find", &args.tree)(source)))?;
+    let mut spec = workspace.wanted(tree.as_str())?;
+    args.kernels.configure(&workspace, [&mut spec])?;
     let watching = Watching::begin(tree.as_std_path())
         .map_err(|error| Failure::Environment(crate::error::report(error)))?;
     let mut saves = watching.saves();
     let mut session = Session {
         args,
         workspace: &workspace,
-        wanted: &wanted,
+        spec: &spec,
         scenarios: &scenarios,
         seeds: &seeds,
         tree: tree.as_std_path(),
@@ -50,25 +74,25 @@ pub(super) async fn watch(
         image: None,
         last: Last::default(),
     };
-    // What was saved since the last round that came to its end.
-    let mut saved = std::collections::BTreeSet::new();
+    // Files saved since the last round that was not interrupted.
+    let mut saved = BTreeSet::new();
     loop {
         saves.quiet().await;
         saved.extend(watching.take());
         let round = round_token(cancel, watching.saves());
-        match session.round(&saved, &round.token).await {
+        let _ends_with_the_round = round.clone().drop_guard();
+        match session.round(&saved, &round).await {
             Ok(()) => saved.clear(),
             Err(Failure::Interrupted) if cancel.is_cancelled() => return Err(Failure::Interrupted),
             Err(Failure::Interrupted) => {
                 ui.say("the tree changed: starting again");
                 continue;
             }
-            // A tree in the middle of an edit may be anything; the next save may mend it.
+            // In the middle of an edit a tree may be anything; the next save may fix it.
             Err(Failure::Input(report) | Failure::Environment(report)) => {
                 crate::ui::put(&format!("{report:?}"));
             }
         }
-        drop(round);
         print("waiting for a save\n")?;
         tokio::select! {
             () = saves.next() => {}
@@ -77,40 +101,31 @@ pub(super) async fn watch(
     }
 }
 
-/// A token that ends a round: the user's own end, or the next save.
-struct Round {
-    token: CancellationToken,
-    listener: tokio::task::JoinHandle<()>,
-}
-
-impl Drop for Round {
-    fn drop(&mut self) {
-        self.listener.abort();
-    }
-}
-
-fn round_token(cancel: &CancellationToken, mut saves: Saves) -> Round {
+/// A token for one round, which a signal or the next save cancels.
+fn round_token(cancel: &CancellationToken, mut saves: Saves) -> CancellationToken {
     let token = cancel.child_token();
-    // A task of its own: a build blocks the one that asked for it.
-    let listener = tokio::spawn({
+    // A build blocks the task that asks for it, so this is another one.
+    tokio::spawn({
         let token = token.clone();
         async move {
-            saves.next().await;
-            token.cancel();
+            tokio::select! {
+                () = saves.next() => token.cancel(),
+                () = token.cancelled() => {}
+            }
         }
     });
-    Round { token, listener }
+    token
 }
 
 struct Session<'a> {
     args: &'a WatchArgs,
     workspace: &'a Workspace,
-    wanted: &'a KernelSpec,
+    spec: &'a KernelSpec,
     scenarios: &'a [Scenario],
     seeds: &'a [u64],
-    tree: &'a std::path::Path,
+    tree: &'a Path,
     ui: &'a Ui,
-    /// The image of the last round that came to its end.
+    /// The digest of the last complete round's image.
     image: Option<String>,
     last: Last,
 }
@@ -119,17 +134,17 @@ impl Session<'_> {
     /// Builds, and runs what the saved files touch first, then the rest.
     async fn round(
         &mut self,
-        saved: &std::collections::BTreeSet<std::path::PathBuf>,
+        saved: &BTreeSet<PathBuf>,
         cancel: &CancellationToken,
     ) -> Result<(), Failure> {
-        let platform = &self.args.platform;
+        let WatchArgs {
+            kernels, guests, ..
+        } = self.args;
         let start = Instant::now();
-        let limits = Limits {
-            jobs: platform.jobs,
-        };
-        let kernel = match self.workspace.kernel(self.wanted, limits, self.ui, cancel) {
+        let limits = kernels.limits();
+        let kernel = match self.workspace.kernel(self.spec, limits, self.ui, cancel) {
             Ok(kernel) => kernel,
-            Err(Error::Kernel(error)) if error.kind() == numalab_kernels::ErrorKind::Build => {
+            Err(Error::Kernel(error)) if error.kind() == ErrorKind::Build => {
                 print(&format!("does not build: {}\n", sentence(&error)))?;
                 return Ok(());
             }
@@ -140,8 +155,8 @@ impl Session<'_> {
             print("the image is the same: nothing was saved that this configuration builds\n")?;
             return Ok(());
         }
-        let runner = platform
-            .check(self.workspace)?
+        let runner = guests
+            .runner(self.workspace, kernels.jobs)?
             .ready(&kernel.id, self.ui, cancel)
             .await?;
         let (first, rest): (Vec<&Scenario>, Vec<&Scenario>) = self
@@ -156,12 +171,12 @@ impl Session<'_> {
                         scenario,
                         &kernel.id,
                         *seed,
-                        platform.shift,
-                        &platform.append,
+                        guests.shift,
+                        &guests.append,
                     )?);
                 }
             }
-            let reports = pool::run(&runner, &requests, platform.jobs, self.ui, cancel).await?;
+            let reports = pool::run(&runner, &requests, kernels.jobs, self.ui, cancel).await?;
             for turned in self.last.turn(&reports) {
                 print(&format!("{turned}\n"))?;
             }

@@ -113,6 +113,21 @@ impl Outcome {
     }
 }
 
+impl End {
+    /// Whether this machine, rather than the guest's kernel, may have ended the guest.
+    pub(crate) fn may_be_the_hosts(&self, live: bool) -> bool {
+        match self {
+            End::QemuExit { .. }
+            | End::InternalError { .. }
+            | End::DiskFull { .. }
+            | End::Monitor(_)
+            | End::Dismissed => true,
+            End::Stuck { waited, .. } => live || matches!(waited, Waited::Wall { .. }),
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

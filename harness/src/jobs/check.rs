@@ -17,7 +17,7 @@ mod evidence;
 mod passes;
 mod unchanged;
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use numalab_kernels::patch::Touched;
 use numalab_kernels::spec::{Direction, Origin};
 use numalab_kernels::{ErrorKind, KernelSpec, Series};
@@ -58,6 +58,8 @@ pub struct CheckRequest<'a> {
     pub coverage: bool,
     /// Whether the first trace event in which the kernels differ is looked for.
     pub trace: bool,
+    /// The run folder to use instead of a new one.
+    pub folder: Option<&'a Utf8Path>,
     /// The command that repeats the check.
     pub repeat: &'a str,
 }
@@ -270,7 +272,7 @@ pub async fn run(
         whole,
     };
     report.conclusions = conclusion::of(&report);
-    let folder = keep(workspace, &report)?;
+    let folder = keep(workspace, request.folder, &report)?;
     Ok((report, folder))
 }
 
@@ -354,9 +356,16 @@ fn patch_id(series: &Series, number: usize) -> PatchId {
 }
 
 /// Fills the report's folder.
-fn keep(workspace: &Workspace, report: &CheckReport) -> Result<Utf8PathBuf, Error> {
+fn keep(
+    workspace: &Workspace,
+    folder: Option<&Utf8Path>,
+    report: &CheckReport,
+) -> Result<Utf8PathBuf, Error> {
     let name = format!("check-{}-{}", report.whole.base.name, report.series.name);
-    let folder = RunFolder::create(&workspace.project.runs(), &name)?;
+    let folder = match folder {
+        Some(folder) => RunFolder::at(folder.to_owned()),
+        None => RunFolder::create(&workspace.project.runs(), &name)?,
+    };
     folder.write_json("report.json", report)?;
     folder.write("report.txt", text::check(report).as_bytes())?;
     folder.write("paste.txt", paste::text(report).as_bytes())?;

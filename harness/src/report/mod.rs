@@ -57,6 +57,9 @@ pub struct RunReport {
     /// What this machine lacks so that no guest can be run on it, whatever its kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// How the guest ended, if this machine rather than the kernel may have caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_suspected: Option<String>,
     /// `uname -r` of the guest, once it has told.
     pub release: Option<String>,
     /// Every counter of `/proc/vmstat` that changed, by measurement.

@@ -60,6 +60,10 @@ impl Runner {
             Ok(outcome) => matches!(outcome.end, End::DiskFull { .. }).then(|| ending.clone()),
             Err(_) => Some(ending.clone()),
         };
+        let host_suspected = match &outcome {
+            Ok(outcome) if outcome.end.may_be_the_hosts(self.builder.live) => Some(ending.clone()),
+            _ => None,
+        };
         let mut judgement = judge(request.scenario, &seen, fault_summary);
         if let Some(DeterminismCheck::Different { what, .. }) = &determinism {
             // Neither of two answers is one.
@@ -95,6 +99,7 @@ impl Runner {
             boot_end_us: fault::boot_end_us(records),
             ending,
             host,
+            host_suspected,
             measurements: seen
                 .measures
                 .iter()

@@ -49,6 +49,11 @@ impl RunFolder {
         unreachable!("the loop ends only by returning")
     }
 
+    /// A run folder that was made before.
+    pub(crate) fn at(path: Utf8PathBuf) -> RunFolder {
+        RunFolder { path }
+    }
+
     /// The folder.
     pub(crate) fn path(&self) -> &Utf8Path {
         &self.path

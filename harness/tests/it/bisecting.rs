@@ -39,7 +39,8 @@ fn bench() -> tempfile::TempDir {
     let makefile = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n";
     fs::write(tree.join("Makefile"), makefile).unwrap();
     fs::write(tree.join("Kconfig"), "").unwrap();
-    assert!(git(folder.path(), &["init", "--quiet"]).status.success());
+    let init = ["init", "--quiet", "--initial-branch=main"];
+    assert!(git(folder.path(), &init).status.success());
     for number in 0..10 {
         fs::write(tree.join("number"), number.to_string()).unwrap();
         git(folder.path(), &["add", "--all"]);
@@ -61,7 +62,10 @@ fn wrong_ends_and_words_are_wrong_input() {
             &["--good", "v1", "--bad", "v1", SCENARIO],
             "the same commit",
         ),
-        (&["--good", "v9", "--bad", "v1", SCENARIO], "must be older"),
+        (
+            &["--good", "v9", "--bad", "v1", SCENARIO],
+            "must be the older one",
+        ),
         (&["--good", "v1", "--bad", "v11", SCENARIO], "did you mean"),
         (&["--good", "v1", SCENARIO], "--bad"),
         (
@@ -200,4 +204,105 @@ fn a_folder_that_is_no_kernel_is_no_commit_s_fault() {
         .assert()
         .code(129)
         .stderr(contains("Kconfig"));
+}
+
+#[test]
+fn judge_stops_git_at_terms_that_do_not_say_which_commits_pass() {
+    let bench = bench();
+    let start = [
+        "bisect",
+        "start",
+        "--term-old=slow",
+        "--term-new=fast",
+        "v9",
+        "v0",
+    ];
+    assert!(git(bench.path(), &start).status.success());
+    numalab(bench.path())
+        .args(["judge", SCENARIO])
+        .assert()
+        .code(129)
+        .stderr(contains("\"slow\" and \"fast\""));
+    git(bench.path(), &["bisect", "reset"]);
+    // What git itself calls them is fine: here only the scenario is wrong.
+    for [old, new] in [["old", "new"], ["good", "bad"]] {
+        git(bench.path(), &["bisect", "start"]);
+        git(bench.path(), &["bisect", old, "v0"]);
+        git(bench.path(), &["bisect", new, "v9"]);
+        let mut judge = numalab(bench.path());
+        let judge = judge.args(["judge", "smoke/one-nod"]).assert().code(129);
+        judge.stderr(contains("did you mean smoke/one-node?"));
+        git(bench.path(), &["bisect", "reset"]);
+    }
+}
+
+/// A QEMU that tells its version, and ends at once when it is to run a guest.
+fn failing_qemu(folder: &Path) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join("qemu");
+    let script = "#!/bin/sh\n\
+        case \"$*\" in *-version*) echo 'QEMU emulator version 9.2.0'; exit;; esac\n\
+        exit 1\n";
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// A bare clone of a repository with three commits of the tiny source, and git's bisection in
+/// it, in which git asks about the commit in the middle.
+fn bare_bisection() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    crate::source::write(folder.path());
+    fs::rename(folder.path().join("tiny"), folder.path().join("tree")).unwrap();
+    git(folder.path(), &["init", "--quiet", "--initial-branch=main"]);
+    for name in ["first", "middle", "last"] {
+        fs::write(folder.path().join("tree/name"), name).unwrap();
+        git(folder.path(), &["add", "--all"]);
+        git(folder.path(), &["commit", "--quiet", "-m", name]);
+    }
+    git(
+        folder.path(),
+        &["clone", "--quiet", "--bare", ".", "../bare"],
+    );
+    let start = ["-C", "../bare", "bisect", "start", "main", "main~2"];
+    assert!(git(folder.path(), &start).status.success());
+    folder
+}
+
+#[test]
+fn judge_judges_the_commit_that_git_asks_about_and_stops_git_where_the_machine_fails() {
+    let folder = bare_bisection();
+    let mut judge = numalab(folder.path());
+    let judge = judge
+        .env("NUMALAB_QEMU", failing_qemu(folder.path()))
+        .current_dir(folder.path().join("bare"))
+        .args(["judge", "smoke/one-node", "--seeds", "1"])
+        .assert()
+        .code(131);
+    judge
+        .stderr(contains(
+            "(\"middle\") cannot be judged, and this machine may be the cause",
+        ))
+        .stderr(contains("seed 1 ran again"));
+}
+
+#[test]
+fn a_bisection_names_what_this_machine_may_have_failed_at() {
+    let folder = bare_bisection();
+    let bisect = || {
+        let mut bisect = numalab(folder.path());
+        let bisect = bisect
+            .env("NUMALAB_QEMU", failing_qemu(folder.path()))
+            .args([
+                "bisect", "--good", "main~2", "--bad", "main", "--seeds", "1",
+            ])
+            .arg("smoke/one-node");
+        bisect
+            .assert()
+            .code(3)
+            .stdout(contains("this machine may be the cause"))
+    };
+    bisect().stderr(contains("judging the good end"));
+    // It is not remembered.
+    bisect().stderr(contains("judging the good end"));
 }

@@ -185,7 +185,7 @@ fn judge_is_for_kernels_wherever_they_lie() {
         command.args(["judge", scenario]).current_dir(&inner);
         command.assert().code(129)
     };
-    judge("smoke/two-nodes").stderr(contains("is no kernel source: it has no Kconfig"));
+    judge("smoke/two-nodes").stderr(contains("is not a kernel source: it has no Kconfig"));
     // Then it is the scenario that is wrong.
     fs::write(inner.join("Kconfig"), "").unwrap();
     judge("smoke/two-nodez").stderr(contains("did you mean smoke/two-nodes?"));
@@ -300,6 +300,45 @@ fn progress_that_nobody_can_read_is_no_reason_to_stop() {
 }
 
 #[test]
+fn help_that_cannot_be_printed_is_an_error() {
+    for words in [&["--help"][..], &["--version"], &["check", "--help"]] {
+        let output = std::process::Command::new(assert_cmd::cargo::cargo_bin("numalab"))
+            .args(words)
+            .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(3), "{words:?}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("cannot write standard output"), "{errors}");
+    }
+}
+
+#[test]
+fn each_command_s_help_has_its_exit_codes_and_an_example() {
+    for words in [
+        &["doctor"][..],
+        &["list"],
+        &["kernel", "build"],
+        &["run"],
+        &["compare"],
+        &["watch"],
+        &["check"],
+        &["bisect"],
+        &["replay"],
+        &["bundle"],
+        &["schema"],
+        &["cache"],
+        &["completions"],
+        &["man"],
+    ] {
+        let help = numalab(folder().path()).args(words).arg("--help").output();
+        let help = String::from_utf8(help.unwrap().stdout).unwrap();
+        assert!(help.contains("xit codes: "), "{help}");
+        assert!(help.contains("\nExample: "), "{help}");
+    }
+}
+
+#[test]
 fn a_script_gets_the_reason_as_json() {
     let folder = folder();
     let words = ["--json", "-q", "run", "nosuch", "--kernel", "linux-6.12"];
@@ -345,7 +384,7 @@ fn a_check_of_what_is_no_patch_or_no_kernel_is_wrong_input() {
         ])
         .assert()
         .code(2)
-        .stderr(contains("1 to 1000 at a time"));
+        .stderr(contains("the number of seeds is 1 to 1000"));
 }
 
 /// A folder that looks like a kernel's source, with a function of the scheduler and one that

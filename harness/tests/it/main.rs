@@ -7,3 +7,5 @@ mod cli;
 mod documents;
 mod guest;
 mod limits;
+mod repeat;
+mod source;

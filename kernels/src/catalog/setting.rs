@@ -18,27 +18,34 @@ const FRAGMENT: &str = "fragment:";
 const CONFIG: &str = "config:";
 
 /// A part of a word that configures.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Setting {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
     /// Options on top of the kernel's own configuration.
     Own {
         /// How the kernel is called after them.
         name: String,
         /// The part of the word, with an absolute path.
         piece: String,
+        /// The options.
         fragment: Fragment,
     },
     /// A whole `.config` in place of the kernel's own configuration.
     Whole {
+        /// How the kernel is called after it.
         name: String,
+        /// The part of the word, with an absolute path.
         piece: String,
+        /// The configuration.
         config: Fragment,
     },
 }
 
 impl Setting {
     /// Reads a part of `word`; `None` if it is another kind of part.
-    pub(crate) fn read(piece: &str, word: &str, cwd: &Path) -> Result<Option<Self>, WordError> {
+    ///
+    /// # Errors
+    /// The option has no value, or the file cannot be read.
+    pub fn read(piece: &str, word: &str, cwd: &Path) -> Result<Option<Self>, WordError> {
         if let Some(name) = piece.strip_prefix(FRAGMENT) {
             let (path, text) = file(name, piece, word, cwd)?;
             return Ok(Some(Self::Own {

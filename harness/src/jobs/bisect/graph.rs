@@ -1,4 +1,4 @@
-//! Which commit is next: git chooses, as `git bisect` does, without a word written into the
+//! Which commit is next. git chooses it as `git bisect` does, but nothing is written into the
 //! repository.
 
 use std::collections::BTreeSet;
@@ -9,12 +9,12 @@ use numalab_kernels::source::repository::{Repository, RepositoryError};
 #[derive(Debug)]
 pub(super) struct Graph<'a> {
     repository: &'a Repository,
-    /// Only the first parents of merges are gone to.
+    /// Whether only the first parents of merges are followed.
     first_parent: bool,
 }
 
-/// A commit that may be the first bad one, and how well testing it halves the others: the
-/// lesser number of commits that either answer rules out.
+/// A commit that may be the first bad one. `distance` is the least number of commits that
+/// judging it rules out, whether it is good or bad.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) id: String,
@@ -24,12 +24,11 @@ pub(super) struct Candidate {
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Judge this one.
     Judge(String),
-    /// Nothing is left but the bad one: it is the first.
+    /// Only the bad commit is left: it is the first bad one.
     Found,
-    /// What is left cannot be judged: the first bad one is one of these or the bad one.
-    Among(Vec<String>),
+    /// The first bad commit is the bad one or one of these, all of which were skipped.
+    OnlySkipped(Vec<String>),
 }
 
 impl<'a> Graph<'a> {
@@ -40,14 +39,14 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Chooses the next one; those in `unknown` cannot be judged.
+    /// Chooses the next commit to judge; those in `skipped` were skipped.
     pub(super) fn next(
         &self,
         bad: &str,
         good: &[String],
-        unknown: &BTreeSet<String>,
+        skipped: &BTreeSet<String>,
     ) -> Result<Next, RepositoryError> {
-        // The best one alone is found much sooner than the order of all.
+        // Finding only the best one is much faster than ranking all.
         let said = self.list("--bisect-vars", bad, good)?;
         let value = |name: &str| {
             said.lines()
@@ -56,17 +55,17 @@ impl<'a> Graph<'a> {
         };
         let best = value("bisect_rev").filter(|best| !best.is_empty() && *best != bad);
         if let Some(best) = best
-            && !unknown.contains(best)
+            && !skipped.contains(best)
         {
             return Ok(Next::Judge(best.to_owned()));
         }
         let said = self.list("--bisect-all", bad, good)?;
         let candidates: Vec<Candidate> = said.lines().filter_map(candidate).collect();
-        Ok(choose(&candidates, bad, unknown))
+        Ok(choose(&candidates, bad, skipped))
     }
 
-    /// How many commits may be the first bad one: those that are reachable from `bad`,
-    /// itself included, and from no good one.
+    /// How many commits may be the first bad one: those reachable from `bad`, itself included,
+    /// and from no good one.
     pub(super) fn count(&self, bad: &str, good: &[String]) -> Result<usize, RepositoryError> {
         let said = self.list("--count", bad, good)?;
         Ok(said.trim().parse().unwrap_or(0))
@@ -94,8 +93,7 @@ impl<'a> Graph<'a> {
             .is_empty())
     }
 
-    /// The commits from which two have parted; none if they have nothing in common, as far
-    /// as a shallow clone knows.
+    /// The best common ancestors of two commits; none if their histories are unrelated.
     pub(super) fn merge_bases(&self, one: &str, other: &str) -> Vec<String> {
         self.repository
             .ask("find the merge base", &["merge-base", "--all", one, other])
@@ -110,14 +108,28 @@ impl<'a> Graph<'a> {
         Ok(said.split_whitespace().nth(1).map(str::to_owned))
     }
 
-    /// Whether history ends early here.
-    pub(super) fn is_shallow(&self) -> bool {
-        self.repository
-            .ask(
-                "look at the clone",
-                &["rev-parse", "--is-shallow-repository"],
-            )
-            .is_ok_and(|said| said.trim() == "true")
+    /// Whether a shallow clone lacks commits that decide which ones are between `good` and `bad`:
+    /// one between them has no parents here.
+    pub(super) fn is_cut(&self, good: &str, bad: &str) -> Result<bool, RepositoryError> {
+        let words = ["rev-parse", "--is-shallow-repository"];
+        let is_shallow = self
+            .repository
+            .ask("find out whether it is shallow", &words)?;
+        if is_shallow.trim() != "true" {
+            return Ok(false);
+        }
+        let excluded = format!("^{good}");
+        let words = [
+            "rev-list",
+            "--max-count=1",
+            "--max-parents=0",
+            bad,
+            &excluded,
+        ];
+        let roots = self
+            .repository
+            .ask("list commits without parents", &words)?;
+        Ok(!roots.trim().is_empty())
     }
 }
 
@@ -136,29 +148,26 @@ fn candidate(line: &str) -> Option<Candidate> {
     })
 }
 
-/// Chooses among candidates, of which those in `unknown` cannot be judged.
+/// Chooses the best candidate that was not skipped.
 ///
-/// The best one is taken. If that cannot be judged, its neighbours are likely not to be
-/// either, so the choice goes away from the middle, another way each time, as git's own
-/// skipping does.
-pub(super) fn choose(candidates: &[Candidate], bad: &str, unknown: &BTreeSet<String>) -> Next {
+/// The neighbours of a skipped commit are likely to be skipped, too, so the choice moves away
+/// from it by a distance that varies, as `git bisect skip` does.
+pub(super) fn choose(candidates: &[Candidate], bad: &str, skipped: &BTreeSet<String>) -> Next {
     let others: Vec<&Candidate> = candidates.iter().filter(|one| one.id != bad).collect();
     let Some(best) = others.first() else {
         return Next::Found;
     };
     let open: Vec<&&Candidate> = others
         .iter()
-        .filter(|one| !unknown.contains(&one.id))
+        .filter(|one| !skipped.contains(&one.id))
         .collect();
     if open.is_empty() {
-        return Next::Among(others.iter().map(|one| one.id.clone()).collect());
+        return Next::OnlySkipped(others.iter().map(|one| one.id.clone()).collect());
     }
-    if !unknown.contains(&best.id) {
+    if !skipped.contains(&best.id) {
         return Next::Judge(best.id.clone());
     }
-    let skipped = others.len() - open.len();
-    // Quarters of what is left, best first.
-    let place = match skipped % 4 {
+    let place = match (others.len() - open.len()) % 4 {
         1 => open.len() / 4,
         2 => open.len() / 2,
         3 => open.len() / 8,
@@ -167,7 +176,7 @@ pub(super) fn choose(candidates: &[Candidate], bad: &str, unknown: &BTreeSet<Str
     Next::Judge(open[place].id.clone())
 }
 
-/// About how many commits are judged until one of `count` candidates is left.
+/// About how many commits are judged before one of `count` candidates is left.
 pub(super) fn steps(count: usize) -> u32 {
     match count {
         0 | 1 => 0,

@@ -1,4 +1,4 @@
-//! What a bisection found, as `report.json` and as text.
+//! The report of a bisection, as `report.json` and as text.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,12 @@ use comfy_table::{CellAlignment, Table, presets};
 use numalab_kernels::source::repository::abbreviated;
 use serde::{Deserialize, Serialize};
 
-use super::answer::Answer;
 use super::confidence::RepetitionPlan;
-use super::{Role, Step};
+use super::step::{BisectStep, CommitRole, Mark};
 use crate::guest::escape::escape;
 use crate::kernel_id::short;
 
-/// What a bisection found.
+/// The report of a bisection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
     /// The version of `report.json`.
@@ -25,19 +24,19 @@ pub struct Report {
     pub good: String,
     /// The bad end's.
     pub bad: String,
-    /// All judged commits, in order.
-    pub steps: Vec<Step>,
-    /// How many of them an interrupted run of the same command had done.
+    /// All judged commits, in the order of judging.
+    pub steps: Vec<BisectStep>,
+    /// How many of them an earlier, interrupted run result.
     pub resumed: usize,
     /// The answer.
     pub outcome: Outcome,
-    /// The clean builds that verify it; none if that was not wanted or not reached.
-    pub verified: Vec<Step>,
-    /// Exact mode's seeds, which had to agree on each commit.
+    /// The clean builds that verify the answer, if there are any.
+    pub verified: Vec<BisectStep>,
+    /// Exact mode's seeds, which must agree on each commit.
     pub seeds: Vec<u64>,
-    /// Live mode's number of runs.
+    /// Live mode's plan of runs.
     pub plan: Option<RepetitionPlan>,
-    /// `exact` or `live`; absent if no guest had to be run.
+    /// `exact` or `live`; absent if no guest was run.
     pub mode: Option<String>,
     /// The accelerator that ran.
     pub accelerator: Option<String>,
@@ -57,26 +56,26 @@ pub struct Report {
 pub enum Outcome {
     /// One commit is the first bad one.
     Found {
-        /// It.
+        /// The commit.
         commit: String,
     },
-    /// The first bad commit is one of these: those before the last cannot be judged.
+    /// The first bad commit is one of these; all but the last were skipped.
     Range {
-        /// They; the last one is known to be bad.
+        /// The commits; the last one is known to be bad.
         commits: Vec<String>,
     },
-    /// An end, or the commit from which both parted, is not what it has to be.
+    /// An end is not what the user says it is.
     End {
-        /// Which.
-        role: Role,
-        /// It.
+        /// Which end.
+        role: CommitRole,
+        /// The commit.
         commit: String,
-        /// What it is.
-        answer: Answer,
+        /// Its mark.
+        mark: Mark,
         /// Why.
         why: String,
     },
-    /// A build from nothing says otherwise than the search.
+    /// A build from scratch contradicts the search.
     Unverified {
         /// What the search found.
         commit: String,
@@ -84,12 +83,12 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn end(step: &Step) -> Outcome {
+    pub(super) fn end(step: &BisectStep) -> Outcome {
         Outcome::End {
             role: step.role,
             commit: step.commit.clone(),
-            answer: step.judged.answer,
-            why: step.judged.why.clone(),
+            mark: step.result.mark,
+            why: step.result.why.clone(),
         }
     }
 
@@ -135,34 +134,41 @@ pub fn text(report: &Report) -> String {
     if report.resumed > 0 {
         let _ = writeln!(
             text,
-            "the first {} commits were judged before an interruption",
+            "the first {} commits were judged by an earlier, interrupted run",
             report.resumed
         );
     }
     text.push('\n');
     text.push_str(&table(&report.steps));
     for step in &report.steps {
-        if step.judged.answer == Answer::CannotJudge {
-            let why = escape(step.judged.why.as_bytes());
-            let _ = writeln!(text, "\n{} cannot be judged: {why}", shown(step));
+        if step.result.mark == Mark::Skip {
+            let why = escape(step.result.why.as_bytes());
+            let _ = writeln!(text, "\n{} was skipped: {why}", step.shown());
         }
-        for note in &step.judged.notes {
-            let _ = writeln!(text, "{}: {}", shown(step), escape(note.as_bytes()));
+        if let Some(host) = &step.result.host {
+            let host = escape(host.as_bytes());
+            let _ = writeln!(
+                text,
+                "  this machine may be the cause ({host}): the same command tries it again"
+            );
+        }
+        for note in &step.result.notes {
+            let _ = writeln!(text, "{}: {}", step.shown(), escape(note.as_bytes()));
         }
     }
     text.push('\n');
     text.push_str(&answer(report));
     if report.mode.as_deref() == Some("exact") {
         text.push_str(
-            "Exact mode runs one interleaving for each seed: it shows what the code decides, not \
-             races, cache effects, latency or throughput.\n",
+            "Exact mode runs one interleaving per seed: it shows the code's decisions, not races, \
+             cache effects, latency or throughput.\n",
         );
     }
     let _ = writeln!(text, "repeat: {}", report.repeat);
     text
 }
 
-fn table(steps: &[Step]) -> String {
+fn table(steps: &[BisectStep]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["", "commit", "", "seen", "build", "guests", ""]);
@@ -172,25 +178,24 @@ fn table(steps: &[Step]) -> String {
         }
     }
     for (number, step) in (1..).zip(steps) {
-        let judged = &step.judged;
+        let result = &step.result;
         let role = match (step.role, step.clean) {
-            (Role::GoodEnd, _) => "good end: ",
-            (Role::BadEnd, _) => "bad end: ",
-            (Role::MergeBase, _) => "merge base: ",
+            (CommitRole::GoodEnd, _) => "good end: ",
+            (CommitRole::BadEnd, _) => "bad end: ",
             (_, true) => "clean build: ",
             (_, false) => "",
         };
-        let guests = match (judged.folders.len(), judged.cached) {
+        let guests = match (result.folders.len(), result.cached) {
             (0, _) => "-".to_owned(),
-            (all, cached) if all == cached => "known".to_owned(),
-            _ => format!("{:.1} s", judged.guest_seconds),
+            (all, cached) if all == cached => "cached".to_owned(),
+            _ => format!("{:.1} s", result.guest_seconds),
         };
         table.add_row([
             number.to_string(),
             abbreviated(&step.commit).to_owned(),
-            judged.answer.to_string(),
+            result.mark.to_string(),
             seen(step),
-            format!("{:.1} s", judged.build_seconds),
+            format!("{:.1} s", result.build_seconds),
             guests,
             format!("{role}{}", escape(step.subject.as_bytes())),
         ]);
@@ -204,8 +209,8 @@ fn table(steps: &[Step]) -> String {
 }
 
 /// The first expectation's values: one, or the least and the greatest over the runs.
-fn seen(step: &Step) -> String {
-    let Some(values) = step.judged.values.values().next() else {
+fn seen(step: &BisectStep) -> String {
+    let Some(values) = step.result.values.values().next() else {
         return "-".to_owned();
     };
     let known: Option<Vec<i64>> = values.iter().copied().collect();
@@ -216,84 +221,76 @@ fn seen(step: &Step) -> String {
     }
 }
 
-fn shown(step: &Step) -> String {
-    let subject = escape(step.subject.as_bytes());
-    format!("{} (\"{subject}\")", abbreviated(&step.commit))
-}
-
 fn answer(report: &Report) -> String {
     let mut text = String::new();
     let named = |id: &str| {
         let step = report.steps.iter().find(|step| step.commit == id);
-        step.map_or_else(|| abbreviated(id).to_owned(), shown)
+        step.map_or_else(|| abbreviated(id).to_owned(), BisectStep::shown)
     };
     match &report.outcome {
         Outcome::Found { commit } => {
             let _ = writeln!(text, "{commit} is the first bad commit");
             let _ = writeln!(text, "  {}", named(commit));
             if let Some(step) = report.steps.iter().find(|step| step.commit == *commit) {
-                let _ = writeln!(text, "  {}", escape(step.judged.why.as_bytes()));
+                let _ = writeln!(text, "  {}", escape(step.result.why.as_bytes()));
             }
             let verified = match report.verified.len() {
-                0 => "not verified by a clean build, as was asked for",
-                1 => "verified: built from nothing, it is bad",
-                _ => "verified: built from nothing, it is bad and its parent is good",
+                0 => "not verified by a clean build (--no-verify)",
+                1 => "verified: built from scratch, it is bad",
+                _ => "verified: built from scratch, it is bad and its parent is good",
             };
             let _ = writeln!(text, "{verified}");
             let other = report.verified.iter().find(|step| differs(report, step));
             if let Some(step) = other {
                 let _ = writeln!(
                     text,
-                    "note: the clean build of {} is another image than the search's",
-                    shown(step)
+                    "note: the clean build of {} gave another image than the search's build",
+                    step.shown()
                 );
             }
         }
         Outcome::Range { commits } => {
             let _ = writeln!(
                 text,
-                "there are only commits left that cannot be judged: the first bad commit is one of \
-                 these {}",
+                "only skipped commits are left: the first bad commit is one of these {}",
                 commits.len()
             );
+            let by_host = |id: &String| {
+                let mut steps = report.steps.iter();
+                steps.any(|step| step.commit == *id && step.result.host.is_some())
+            };
             for id in commits {
                 let _ = writeln!(text, "  {}", named(id));
+            }
+            if commits.iter().any(by_host) {
+                text.push_str(
+                    "this machine may have failed for some of them: give the same command again\n",
+                );
             }
         }
         Outcome::End {
             role,
             commit,
-            answer,
+            mark,
             why,
         } => {
-            let what = match role {
-                Role::GoodEnd => "--good",
-                Role::BadEnd => "--bad",
-                _ => "the merge base of the ends,",
+            let end = match role {
+                CommitRole::BadEnd => "--bad",
+                _ => "--good",
             };
-            let is = match answer {
-                Answer::Good => "passes",
-                Answer::Bad => "fails",
-                Answer::CannotJudge => "cannot be judged",
+            let is = match mark {
+                Mark::Good => "passes",
+                Mark::Bad => "fails",
+                Mark::Skip => "cannot be judged",
             };
-            let _ = writeln!(
-                text,
-                "{what} {} {is}: {}",
-                named(commit),
-                escape(why.as_bytes())
-            );
-            if *role == Role::MergeBase {
-                let _ = writeln!(
-                    text,
-                    "the fault was not made between it and --bad: it was mended on the way to --good"
-                );
-            }
-            let _ = writeln!(text, "nothing was searched");
+            let why = escape(why.as_bytes());
+            let _ = writeln!(text, "{end} {} {is}: {why}", named(commit));
+            text.push_str("nothing was searched\n");
         }
         Outcome::Unverified { commit } => {
             let _ = writeln!(
                 text,
-                "the search ends at {}, and a clean build says otherwise: nothing is blamed",
+                "the search found {}, but a clean build contradicts it: there is no answer",
                 named(commit)
             );
         }
@@ -301,9 +298,9 @@ fn answer(report: &Report) -> String {
     text
 }
 
-/// Whether a clean build's image is not the one that was searched with.
-fn differs(report: &Report, clean: &Step) -> bool {
+/// Whether a clean build's image differs from the search's.
+fn differs(report: &Report, clean: &BisectStep) -> bool {
     let mut steps = report.steps.iter();
     let other = steps.find(|step| step.commit == clean.commit && !step.clean);
-    other.is_some_and(|other| other.judged.image != clean.judged.image)
+    other.is_some_and(|other| other.result.image != clean.result.image)
 }

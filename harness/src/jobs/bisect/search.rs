@@ -1,22 +1,30 @@
-//! The search: ends, steps, answer, verification.
+//! The search: both ends, the steps between them, and the verification of the answer.
 //!
-//! It knows no kernels: whoever judges commits is handed in.
+//! It knows nothing about kernels: whoever judges commits is passed in.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use numalab_kernels::source::repository::abbreviated;
+use numalab_kernels::KernelError;
+use numalab_kernels::source::SourceError;
+use numalab_kernels::source::repository::{Commit, RepositoryError, abbreviated};
 
-use super::answer::Answer;
 use super::confidence::RepetitionPlan;
+use super::ends::BisectRequest;
 use super::graph::{Graph, Next, steps};
 use super::report::Outcome;
 use super::state::State;
-use super::{BisectRequest, Commits, Role, Step, fault};
+use super::step::{BisectStep, CommitResult, CommitRole, Mark};
 use crate::error::Error;
+use crate::guest::escape::escape;
 use crate::ui::Ui;
 
-/// A search.
+/// Judges commits.
+pub(super) trait Commits {
+    /// Judges a commit; `clean` builds it from scratch.
+    async fn judge(&mut self, commit: &Commit, clean: bool) -> Result<CommitResult, Error>;
+}
+
 pub(super) struct Search<'a, C> {
     request: &'a BisectRequest<'a>,
     graph: Graph<'a>,
@@ -41,21 +49,21 @@ impl<'a, C: Commits> Search<'a, C> {
         }
     }
 
-    /// Says how long it may take, before anything long begins.
+    /// Prints how long it may take, before anything long begins.
     pub(super) fn announce(&self, plan: Option<RepetitionPlan>) -> Result<(), Error> {
         let BisectRequest { good, bad, .. } = self.request;
         let good = std::slice::from_ref(&good.id);
         let count = self.graph.count(&bad.id, good).map_err(fault)?;
         let steps = steps(count);
         self.ui.say(&format!(
-            "{count} commits from {} (not included) to {}: about {steps} steps, and both ends first",
+            "{count} commits after {} up to {}: both ends, then about {steps} steps",
             abbreviated(&self.request.good.id),
             abbreviated(&bad.id)
         ));
         let resumed = self.state.steps().len();
         if resumed > 0 {
             self.ui.say(&format!(
-                "going on after {resumed} judged commits (--restart begins anew)"
+                "resuming after {resumed} judged commits (--restart discards them)"
             ));
         }
         if let Some(plan) = plan {
@@ -65,61 +73,49 @@ impl<'a, C: Commits> Search<'a, C> {
                 .confidence
                 .powi(i32::try_from(steps).unwrap_or(i32::MAX));
             self.ui.say(&format!(
-                "all {steps} steps are right with a probability of {all:.3}"
+                "the probability that all {steps} steps are right is {all:.3}"
             ));
         }
         if resumed == 0 {
             let guess = spoken(estimate(steps, None));
             self.ui.say(&format!(
-                "about {guess} if the first kernel is built from nothing, as a guess until both \
-                 ends are judged"
+                "rough estimate: {guess}, with a first kernel that is built from scratch"
             ));
         }
         Ok(())
     }
 
-    /// Judges commits until the answer is there; with it, the clean builds that verify it.
-    pub(super) async fn search(&mut self) -> Result<(Outcome, Vec<Step>), Error> {
+    /// Judges commits until there is an answer, which is returned with the clean builds that
+    /// verify it.
+    pub(super) async fn search(&mut self) -> Result<(Outcome, Vec<BisectStep>), Error> {
         let none = Vec::new();
-        let (mut good, mut bad) = (
-            vec![self.request.good.id.clone()],
-            self.request.bad.id.clone(),
-        );
-        let end = self.step(&good[0].clone(), Role::GoodEnd, false).await?;
-        if end.judged.answer != Answer::Good {
+        let request = self.request;
+        let (mut good, mut bad) = (vec![request.good.id.clone()], request.bad.id.clone());
+        let end = self.step(&good[0], CommitRole::GoodEnd, false).await?;
+        if end.result.mark != Mark::Good {
             return Ok((Outcome::end(&end), none));
         }
-        let end = self.step(&bad.clone(), Role::BadEnd, false).await?;
-        if end.judged.answer != Answer::Bad {
+        let end = self.step(&bad, CommitRole::BadEnd, false).await?;
+        if end.result.mark != Mark::Bad {
             return Ok((Outcome::end(&end), none));
         }
-        if !self.graph.is_ancestor(&good[0], &bad).map_err(fault)? {
-            // As git does: what is said of the good end must hold where they have parted.
-            for base in self.graph.merge_bases(&good[0].clone(), &bad) {
-                let step = self.step(&base, Role::MergeBase, false).await?;
-                if step.judged.answer != Answer::Good {
-                    return Ok((Outcome::end(&step), none));
-                }
-                good.push(base);
-            }
-        }
-        self.say_rest(&bad, &good)?;
-        let mut unknown = BTreeSet::new();
+        self.announce_rest(&bad, &good)?;
+        let mut skipped = BTreeSet::new();
         let outcome = loop {
-            let next = self.graph.next(&bad, &good, &unknown).map_err(fault)?;
+            let next = self.graph.next(&bad, &good, &skipped).map_err(fault)?;
             match next {
                 Next::Found => break Outcome::Found { commit: bad },
-                Next::Among(mut rest) => {
+                Next::OnlySkipped(mut rest) => {
                     rest.push(bad);
                     break Outcome::Range { commits: rest };
                 }
                 Next::Judge(id) => {
-                    let step = self.step(&id, Role::Search, false).await?;
-                    match step.judged.answer {
-                        Answer::Good => good.push(id),
-                        Answer::Bad => bad = id,
-                        Answer::CannotJudge => {
-                            unknown.insert(id);
+                    let step = self.step(&id, CommitRole::Search, false).await?;
+                    match step.result.mark {
+                        Mark::Good => good.push(id),
+                        Mark::Bad => bad = id,
+                        Mark::Skip => {
+                            skipped.insert(id);
                         }
                     }
                 }
@@ -134,17 +130,17 @@ impl<'a, C: Commits> Search<'a, C> {
         self.verify(commit.clone()).await
     }
 
-    /// Builds the answer and its parent from nothing. An object that was stale in the search
-    /// cannot be in these.
-    async fn verify(&mut self, commit: String) -> Result<(Outcome, Vec<Step>), Error> {
+    /// Judges the answer and its parent again, built from scratch, so that no stale object file
+    /// of the search can be in them.
+    async fn verify(&mut self, commit: String) -> Result<(Outcome, Vec<BisectStep>), Error> {
         let mut verified = Vec::new();
-        let mut expected = vec![(commit.clone(), Answer::Bad)];
+        let mut expected = vec![(commit.clone(), Mark::Bad)];
         if let Some(parent) = self.graph.parent(&commit).map_err(fault)? {
-            expected.push((parent, Answer::Good));
+            expected.push((parent, Mark::Good));
         }
-        for (id, answer) in expected {
-            let step = self.step(&id, Role::Verification, true).await?;
-            let as_found = step.judged.answer == answer;
+        for (id, mark) in expected {
+            let step = self.step(&id, CommitRole::Verification, true).await?;
+            let as_found = step.result.mark == mark;
             verified.push(step);
             if !as_found {
                 return Ok((Outcome::Unverified { commit }, verified));
@@ -153,50 +149,48 @@ impl<'a, C: Commits> Search<'a, C> {
         Ok((Outcome::Found { commit }, verified))
     }
 
-    /// Judges a commit, unless that was done.
-    async fn step(&mut self, id: &str, role: Role, clean: bool) -> Result<Step, Error> {
+    /// Judges a commit, unless an earlier step did.
+    async fn step(&mut self, id: &str, role: CommitRole, clean: bool) -> Result<BisectStep, Error> {
         if let Some(step) = self.state.find(id, clean) {
             return Ok(step.clone());
         }
         let repository = self.request.repository;
         let commit = repository.commit(id).map_err(fault)?;
         self.ui.say(&format!(
-            "{} {}{}",
+            "{} {}",
             match role {
-                Role::GoodEnd => "the good end",
-                Role::BadEnd => "the bad end",
-                Role::MergeBase => "the merge base",
-                Role::Search => "judging",
-                Role::Verification => "verifying",
+                CommitRole::GoodEnd => "judging the good end",
+                CommitRole::BadEnd => "judging the bad end",
+                CommitRole::Search => "judging",
+                CommitRole::Verification => "verifying with a clean build",
             },
-            commit.shown(),
-            if clean { ", from a clean build" } else { "" }
+            escape(commit.shown().as_bytes())
         ));
-        let judged = self.judge.judge(&commit, clean).await?;
-        let step = Step {
+        let result = self.judge.judge(&commit, clean).await?;
+        let step = BisectStep {
             role,
             commit: commit.id,
             subject: commit.subject,
             clean,
-            judged,
+            result,
         };
         self.ui.say(&format!(
             "  {}: {} (build {:.1} s, guests {:.1} s)",
-            step.judged.answer,
-            step.judged.why,
-            step.judged.build_seconds,
-            step.judged.guest_seconds
+            step.result.mark,
+            escape(step.result.why.as_bytes()),
+            step.result.build_seconds,
+            step.result.guest_seconds
         ));
         self.state.add(step.clone())?;
         Ok(step)
     }
 
-    fn say_rest(&self, bad: &str, good: &[String]) -> Result<(), Error> {
+    fn announce_rest(&self, bad: &str, good: &[String]) -> Result<(), Error> {
         let left = self.graph.count(bad, good).map_err(fault)?;
         let steps = steps(left);
-        // The second end is a build like the others to come.
+        // Unlike the first build, the latest one is like those to come.
         let last = self.state.steps().iter().rev().find(|step| !step.clean);
-        let seconds = last.map(|step| step.judged.build_seconds + step.judged.guest_seconds);
+        let seconds = last.map(|step| step.result.build_seconds + step.result.guest_seconds);
         self.ui.say(&format!(
             "{left} commits left, about {steps} steps, about {}",
             spoken(estimate(steps, seconds))
@@ -205,8 +199,8 @@ impl<'a, C: Commits> Search<'a, C> {
     }
 }
 
-/// How long so many steps may take. Without one that was measured: as on a machine where a
-/// whole build takes ten minutes of one processor and a further step half a minute.
+/// How long this many steps may take. The default assumes that a full build takes ten minutes
+/// of one processor and each step after it one minute.
 fn estimate(steps: u32, measured: Option<f64>) -> Duration {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     #[expect(
@@ -219,6 +213,10 @@ fn estimate(steps: u32, measured: Option<f64>) -> Duration {
         None => 600.0 / processors + 60.0 / processors * f64::from(steps + 1),
     };
     Duration::from_secs_f64(seconds)
+}
+
+fn fault(error: RepositoryError) -> Error {
+    Error::Kernel(KernelError::from(SourceError::from(error)))
 }
 
 fn spoken(time: Duration) -> String {

@@ -2,28 +2,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use numalab_kernels::Cache;
+use numalab_kernels::source::repository::{Commit, Repository};
+use numalab_kernels::{Cache, Digest};
 
-use super::answer::Answer;
-use super::graph::{Next, choose, steps};
+use super::ends::{BisectError, BisectRequest, check};
+use super::graph::{Candidate, Next, choose, steps};
 use super::report::Outcome;
-use super::*;
+use super::search::{Commits, Search};
+use super::state::State;
+use super::step::{BisectStep, CommitResult, CommitRole, Mark};
+use crate::error::Error;
+use crate::ui::Ui;
 
-/// A repository whose commits say themselves what they are: a file `answer` has it.
-struct Bench {
+/// A repository in which the file `mark` of each commit holds the mark that it gets.
+struct TestRepository {
     folder: tempfile::TempDir,
+    /// The commits that were judged, and whether from a clean build.
     judged: Vec<(String, bool)>,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        let bench = Bench {
+impl TestRepository {
+    fn new() -> TestRepository {
+        let repo = TestRepository {
             folder: tempfile::tempdir().unwrap(),
             judged: Vec::new(),
         };
-        bench.git(&["init", "--quiet", "--initial-branch=main"]);
-        bench.commit("root", "good");
-        bench
+        repo.git(&["init", "--quiet", "--initial-branch=main"]);
+        repo.commit("root", "good");
+        repo
     }
 
     fn path(&self) -> &Path {
@@ -50,19 +56,19 @@ impl Bench {
     }
 
     /// Adds a commit with a tag of its name.
-    fn commit(&self, name: &str, answer: &str) {
-        std::fs::write(self.path().join("answer"), answer).unwrap();
-        // What makes each commit's files its own.
+    fn commit(&self, name: &str, mark: &str) {
+        std::fs::write(self.path().join("mark"), mark).unwrap();
+        // So that no two commits have the same files.
         std::fs::write(self.path().join("name"), name).unwrap();
         self.git(&["add", "--all"]);
         self.git(&["commit", "--quiet", "-m", name]);
         self.git(&["tag", name]);
     }
 
-    /// Commits `1` to `count`, each with what `answer` says of it.
-    fn line(&self, count: usize, answer: impl Fn(usize) -> &'static str) {
+    /// Adds commits `1` to `count`.
+    fn line(&self, count: usize, mark: impl Fn(usize) -> &'static str) {
         for number in 1..=count {
-            self.commit(&number.to_string(), answer(number));
+            self.commit(&number.to_string(), mark(number));
         }
     }
 
@@ -75,7 +81,7 @@ impl Bench {
         names
     }
 
-    /// Searches from `good` to `bad`; interrupted before the judging after `most`.
+    /// Searches from `good` to `bad`, interrupted after `most` judged commits.
     fn search(&mut self, good: &str, bad: &str, options: &Options) -> Result<Found, Error> {
         let repository = Repository::open(self.path()).unwrap();
         let request = BisectRequest {
@@ -93,13 +99,14 @@ impl Bench {
         let key = Digest::of(b"these");
         let state = State::open(&cache, &key, request.restart)?;
         let ui = Ui::new(true);
-        let told = Told {
+        let judge = ScriptedJudge {
             repository: &repository,
             judged: Vec::new(),
             left: options.most,
             clean: options.clean.clone(),
+            host_fails: options.host_fails,
         };
-        let mut search = Search::new(&request, told, state, &ui);
+        let mut search = Search::new(&request, judge, state, &ui);
         search.announce(None)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
@@ -121,8 +128,10 @@ struct Options<'a> {
     restart: bool,
     cache: Option<&'a Path>,
     most: usize,
-    /// What clean builds of commits are, by subject, where that is another thing.
-    clean: BTreeMap<&'static str, Answer>,
+    /// The marks of clean builds, by subject, where they differ.
+    clean: BTreeMap<&'static str, Mark>,
+    /// The subject of a commit for which this machine fails.
+    host_fails: Option<&'static str>,
 }
 
 impl Default for Options<'_> {
@@ -134,6 +143,7 @@ impl Default for Options<'_> {
             cache: None,
             most: usize::MAX,
             clean: BTreeMap::new(),
+            host_fails: None,
         }
     }
 }
@@ -141,34 +151,41 @@ impl Default for Options<'_> {
 #[derive(Debug)]
 struct Found {
     outcome: Outcome,
-    verified: Vec<Step>,
-    steps: Vec<Step>,
+    verified: Vec<BisectStep>,
+    steps: Vec<BisectStep>,
 }
 
-struct Told<'a> {
+struct ScriptedJudge<'a> {
     repository: &'a Repository,
     judged: Vec<(String, bool)>,
     left: usize,
-    clean: BTreeMap<&'static str, Answer>,
+    clean: BTreeMap<&'static str, Mark>,
+    host_fails: Option<&'static str>,
 }
 
-impl Commits for Told<'_> {
-    async fn judge(&mut self, commit: &Commit, clean: bool) -> Result<Judged, Error> {
+impl Commits for ScriptedJudge<'_> {
+    async fn judge(&mut self, commit: &Commit, clean: bool) -> Result<CommitResult, Error> {
         if self.left == 0 {
             return Err(Error::Interrupted);
         }
         self.left -= 1;
         self.judged.push((commit.id.clone(), clean));
-        let text = self.repository.file(&commit.id, "answer").unwrap().unwrap();
-        let said = match text.as_str() {
-            "good" => Answer::Good,
-            "bad" => Answer::Bad,
-            _ => Answer::CannotJudge,
+        let text = self.repository.file(&commit.id, "mark").unwrap().unwrap();
+        let mark = match text.as_str() {
+            "good" => Mark::Good,
+            "bad" => Mark::Bad,
+            _ => Mark::Skip,
         };
         let other = self.clean.get(commit.subject.as_str()).filter(|_| clean);
-        Ok(Judged {
-            answer: *other.unwrap_or(&said),
+        let host_fails = self.host_fails == Some(commit.subject.as_str());
+        Ok(CommitResult {
+            mark: if host_fails {
+                Mark::Skip
+            } else {
+                *other.unwrap_or(&mark)
+            },
             why: text,
+            host: host_fails.then(|| "QEMU was killed".to_owned()),
             image: None,
             values: BTreeMap::new(),
             folders: Vec::new(),
@@ -186,153 +203,161 @@ fn from(first: usize) -> impl Fn(usize) -> &'static str {
 
 #[test]
 fn each_commit_of_a_line_is_found_in_few_steps_and_verified() {
-    let mut bench = Bench::new();
+    let mut repo = TestRepository::new();
     let mut most = 0;
     for first in [1, 2, 17, 32] {
-        bench.git(&["checkout", "--quiet", "--detach", "root"]);
+        repo.git(&["checkout", "--quiet", "--detach", "root"]);
         for number in 1..=32 {
-            bench.commit(&format!("{first}.{number}"), from(first)(number));
+            repo.commit(&format!("{first}.{number}"), from(first)(number));
         }
-        let found = bench
+        let found = repo
             .search("root", &format!("{first}.32"), &Options::default())
             .unwrap();
         let Outcome::Found { commit } = &found.outcome else {
             panic!("{found:?}");
         };
         assert_eq!(
-            bench.names(std::slice::from_ref(commit)),
+            repo.names(std::slice::from_ref(commit)),
             [format!("{first}.{first}")]
         );
         assert_eq!(found.verified.len(), 2);
         assert!(found.verified.iter().all(|step| step.clean));
-        let searched = found.steps.iter().filter(|step| step.role == Role::Search);
+        let searched = found
+            .steps
+            .iter()
+            .filter(|step| step.role == CommitRole::Search);
         most = most.max(searched.count());
     }
     assert!(most <= 6, "{most}");
 }
 
 #[test]
-fn what_cannot_be_judged_is_gone_around() {
-    let mut bench = Bench::new();
-    bench.line(40, |number| match number {
+fn skipped_commits_are_worked_around() {
+    let mut repo = TestRepository::new();
+    repo.line(40, |number| match number {
         18..=22 | 33 => "broken",
         number => from(30)(number),
     });
-    let found = bench.search("root", "40", &Options::default()).unwrap();
+    let found = repo.search("root", "40", &Options::default()).unwrap();
     assert_eq!(found.outcome.exit_code(), 0, "{found:?}");
     let Outcome::Found { commit } = &found.outcome else {
         panic!("{found:?}");
     };
-    assert_eq!(bench.names(std::slice::from_ref(commit)), ["30"]);
+    assert_eq!(repo.names(std::slice::from_ref(commit)), ["30"]);
     let skipped = found
         .steps
         .iter()
-        .filter(|step| step.judged.answer == Answer::CannotJudge);
+        .filter(|step| step.result.mark == Mark::Skip);
     assert!((1..=2).contains(&skipped.count()), "{found:?}");
 }
 
 #[test]
-fn the_answer_is_a_range_if_what_is_left_cannot_be_judged() {
-    let mut bench = Bench::new();
-    bench.line(16, |number| match number {
+fn the_answer_is_a_range_if_only_skipped_commits_are_left() {
+    let mut repo = TestRepository::new();
+    repo.line(16, |number| match number {
         7..=9 => "broken",
         number => from(10)(number),
     });
-    let found = bench.search("root", "16", &Options::default()).unwrap();
+    let found = repo.search("root", "16", &Options::default()).unwrap();
     let Outcome::Range { commits } = &found.outcome else {
         panic!("{found:?}");
     };
     let mut expected = vec!["10", "7", "8", "9"];
     expected.sort_unstable();
-    assert_eq!(bench.names(commits), expected);
-    assert_eq!(bench.names(&commits[commits.len() - 1..]), ["10"]);
+    assert_eq!(repo.names(commits), expected);
+    assert_eq!(repo.names(&commits[commits.len() - 1..]), ["10"]);
     assert_eq!(found.outcome.exit_code(), 3);
     assert!(found.verified.is_empty());
 }
 
 #[test]
-fn merges_are_entered_or_passed_over_as_is_wished() {
-    let mut bench = Bench::new();
-    bench.line(3, |_| "good");
-    bench.git(&["checkout", "--quiet", "-b", "topic", "1"]);
+fn first_parent_does_not_follow_merged_branches() {
+    let mut repo = TestRepository::new();
+    repo.line(3, |_| "good");
+    repo.git(&["checkout", "--quiet", "-b", "topic", "1"]);
     for number in 1..=4 {
-        bench.commit(&format!("topic-{number}"), from(3)(number));
+        repo.commit(&format!("topic-{number}"), from(3)(number));
     }
-    bench.git(&["checkout", "--quiet", "main"]);
-    bench.git(&["merge", "--quiet", "--no-commit", "-s", "ours", "topic"]);
-    bench.commit("merge", "bad");
-    bench.commit("last", "bad");
+    repo.git(&["checkout", "--quiet", "main"]);
+    repo.git(&["merge", "--quiet", "--no-commit", "-s", "ours", "topic"]);
+    repo.commit("merge", "bad");
+    repo.commit("last", "bad");
     for (first_parent, name) in [(false, "topic-3"), (true, "merge")] {
         let options = Options {
             first_parent,
             ..Options::default()
         };
-        let found = bench.search("root", "last", &options).unwrap();
+        let found = repo.search("root", "last", &options).unwrap();
         let Outcome::Found { commit } = &found.outcome else {
             panic!("{found:?}");
         };
-        assert_eq!(bench.names(std::slice::from_ref(commit)), [name]);
+        assert_eq!(repo.names(std::slice::from_ref(commit)), [name]);
     }
 }
 
 #[test]
-fn an_end_that_is_not_what_was_said_ends_it() {
-    let mut bench = Bench::new();
-    bench.line(9, |number| match number {
+fn an_end_with_another_mark_than_stated_ends_the_search() {
+    let mut repo = TestRepository::new();
+    repo.line(9, |number| match number {
         4 => "broken",
         number => from(5)(number),
     });
-    for (good, bad, role, answer, judged) in [
-        ("6", "9", Role::GoodEnd, Answer::Bad, 1),
-        ("4", "9", Role::GoodEnd, Answer::CannotJudge, 1),
-        ("1", "3", Role::BadEnd, Answer::Good, 2),
-        ("1", "4", Role::BadEnd, Answer::CannotJudge, 2),
+    for (good, bad, role, mark, judged) in [
+        ("6", "9", CommitRole::GoodEnd, Mark::Bad, 1),
+        ("4", "9", CommitRole::GoodEnd, Mark::Skip, 1),
+        ("1", "3", CommitRole::BadEnd, Mark::Good, 2),
+        ("1", "4", CommitRole::BadEnd, Mark::Skip, 2),
     ] {
-        bench.judged.clear();
-        let found = bench.search(good, bad, &Options::default()).unwrap();
+        repo.judged.clear();
+        let found = repo.search(good, bad, &Options::default()).unwrap();
         assert_eq!(found.outcome.exit_code(), 3);
         let Outcome::End {
-            role: seen,
-            answer: said,
+            role: found_role,
+            mark: found_mark,
             ..
         } = found.outcome
         else {
             panic!("{found:?}");
         };
-        assert_eq!((seen, said), (role, answer));
-        assert_eq!(bench.judged.len(), judged);
+        assert_eq!((found_role, found_mark), (role, mark));
+        assert_eq!(repo.judged.len(), judged);
     }
 }
 
 #[test]
-fn a_good_end_on_another_branch_is_held_against_the_merge_base() {
-    let mut bench = Bench::new();
-    bench.line(4, |number| from(3)(number));
-    bench.git(&["checkout", "--quiet", "--detach", "1"]);
-    bench.commit("side", "good");
-    bench.git(&["checkout", "--quiet", "--detach", "3"]);
-    bench.commit("mended", "good");
-    let found = bench.search("side", "4", &Options::default()).unwrap();
+fn a_commit_for_which_this_machine_fails_is_judged_again_when_the_search_resumes() {
+    let mut repo = TestRepository::new();
+    repo.line(16, from(10));
+    let cache = tempfile::tempdir().unwrap();
+    let options = |host_fails| Options {
+        host_fails,
+        cache: Some(cache.path()),
+        ..Options::default()
+    };
+    let found = repo.search("root", "16", &options(Some("9"))).unwrap();
+    let Outcome::Range { commits } = &found.outcome else {
+        panic!("{found:?}");
+    };
+    assert_eq!(repo.names(commits), ["10", "9"]);
+    let failed = found.steps.iter().find(|step| step.subject == "9");
+    assert!(failed.unwrap().result.host.is_some(), "{found:?}");
+    repo.judged.clear();
+    let found = repo.search("root", "16", &options(None)).unwrap();
     let Outcome::Found { commit } = &found.outcome else {
         panic!("{found:?}");
     };
-    assert_eq!(bench.names(std::slice::from_ref(commit)), ["3"]);
-    let roles: Vec<Role> = found.steps.iter().map(|step| step.role).collect();
-    assert_eq!(roles[..3], [Role::GoodEnd, Role::BadEnd, Role::MergeBase]);
-    // Mended on the way to the good end: the merge base is bad.
-    let found = bench.search("mended", "4", &Options::default()).unwrap();
-    let Outcome::End { role, answer, .. } = found.outcome else {
-        panic!("{found:?}");
-    };
-    assert_eq!((role, answer), (Role::MergeBase, Answer::Bad));
+    assert_eq!(repo.names(std::slice::from_ref(commit)), ["10"]);
+    // Nothing else is judged again, but for the two clean builds.
+    let judged: Vec<String> = repo.judged.iter().map(|(id, _)| id.clone()).collect();
+    assert_eq!(repo.names(&judged), ["10", "9", "9"]);
 }
 
 #[test]
-fn an_interrupted_search_goes_on_after_its_last_step() {
-    let mut bench = Bench::new();
-    bench.line(30, from(11));
-    let whole = bench.search("root", "30", &Options::default()).unwrap();
-    let steps = std::mem::take(&mut bench.judged);
+fn an_interrupted_search_resumes_after_its_last_step() {
+    let mut repo = TestRepository::new();
+    repo.line(30, from(11));
+    let whole = repo.search("root", "30", &Options::default()).unwrap();
+    let steps = std::mem::take(&mut repo.judged);
     let cache = tempfile::tempdir().unwrap();
     let options = |most, restart| Options {
         most,
@@ -341,27 +366,26 @@ fn an_interrupted_search_goes_on_after_its_last_step() {
         ..Options::default()
     };
     for _ in 0..steps.len() {
-        let error = bench.search("root", "30", &options(1, false)).unwrap_err();
+        let error = repo.search("root", "30", &options(1, false)).unwrap_err();
         assert!(matches!(error, Error::Interrupted), "{error:?}");
-        if bench.judged.len() == steps.len() - 1 {
+        if repo.judged.len() == steps.len() - 1 {
             break;
         }
     }
-    let found = bench.search("root", "30", &options(1, false)).unwrap();
+    let found = repo.search("root", "30", &options(1, false)).unwrap();
     assert_eq!(found.outcome, whole.outcome);
     // None twice, and in the same order.
-    assert_eq!(bench.judged, steps);
-    bench.judged.clear();
-    bench.search("root", "30", &options(0, false)).unwrap();
-    assert_eq!(bench.judged, []);
-    bench
-        .search("root", "30", &options(usize::MAX, true))
+    assert_eq!(repo.judged, steps);
+    repo.judged.clear();
+    repo.search("root", "30", &options(0, false)).unwrap();
+    assert_eq!(repo.judged, []);
+    repo.search("root", "30", &options(usize::MAX, true))
         .unwrap();
-    assert_eq!(bench.judged, steps);
+    assert_eq!(repo.judged, steps);
 }
 
 #[test]
-fn one_search_is_not_done_by_two_processes() {
+fn two_processes_cannot_run_one_search() {
     let cache = tempfile::tempdir().unwrap();
     let cache = Cache::open(cache.path()).unwrap();
     let key = Digest::of(b"these");
@@ -376,19 +400,15 @@ fn one_search_is_not_done_by_two_processes() {
 }
 
 #[test]
-fn a_clean_build_that_says_otherwise_blames_nothing() {
-    let mut bench = Bench::new();
-    bench.line(8, from(5));
-    for (name, answer) in [
-        ("5", Answer::Good),
-        ("4", Answer::Bad),
-        ("5", Answer::CannotJudge),
-    ] {
+fn a_contradicting_clean_build_gives_no_answer() {
+    let mut repo = TestRepository::new();
+    repo.line(8, from(5));
+    for (name, answer) in [("5", Mark::Good), ("4", Mark::Bad), ("5", Mark::Skip)] {
         let options = Options {
             clean: BTreeMap::from([(name, answer)]),
             ..Options::default()
         };
-        let found = bench.search("root", "8", &options).unwrap();
+        let found = repo.search("root", "8", &options).unwrap();
         assert!(
             matches!(found.outcome, Outcome::Unverified { .. }),
             "{found:?}"
@@ -397,21 +417,21 @@ fn a_clean_build_that_says_otherwise_blames_nothing() {
     }
     let options = Options {
         verify: false,
-        clean: BTreeMap::from([("5", Answer::Good)]),
+        clean: BTreeMap::from([("5", Mark::Good)]),
         ..Options::default()
     };
-    let found = bench.search("root", "8", &options).unwrap();
+    let found = repo.search("root", "8", &options).unwrap();
     assert_eq!(found.outcome.exit_code(), 0);
     assert!(found.steps.iter().all(|step| !step.clean));
 }
 
 #[test]
 fn nothing_is_written_into_the_repository() {
-    let mut bench = Bench::new();
-    bench.line(12, from(7));
-    let state = |bench: &Bench| {
+    let mut repo = TestRepository::new();
+    repo.line(12, from(7));
+    let state = |repo: &TestRepository| {
         let mut files = Vec::new();
-        let mut folders = vec![bench.path().to_owned()];
+        let mut folders = vec![repo.path().to_owned()];
         while let Some(folder) = folders.pop() {
             for item in std::fs::read_dir(folder).unwrap() {
                 let path = item.unwrap().path();
@@ -426,50 +446,81 @@ fn nothing_is_written_into_the_repository() {
         files.sort();
         files
     };
-    let before = state(&bench);
-    bench.search("root", "12", &Options::default()).unwrap();
-    assert!(state(&bench) == before);
+    let before = state(&repo);
+    repo.search("root", "12", &Options::default()).unwrap();
+    assert!(state(&repo) == before);
 }
 
 #[test]
-fn ends_that_are_no_ends_are_refused_before_anything_is_built() {
-    let bench = Bench::new();
-    bench.line(3, |_| "good");
-    bench.git(&["checkout", "--quiet", "--orphan", "lonely"]);
-    bench.commit("alone", "bad");
-    bench.git(&["checkout", "--quiet", "main"]);
+fn wrong_ends_are_refused_before_any_build() {
+    let repo = TestRepository::new();
+    repo.line(3, |_| "good");
+    repo.git(&["checkout", "--quiet", "--orphan", "lonely"]);
+    repo.commit("alone", "bad");
+    repo.git(&["checkout", "--quiet", "main"]);
     let makefile = "VERSION = 3\nPATCHLEVEL = 2\nSUBLEVEL = 1\n";
-    std::fs::write(bench.path().join("Makefile"), makefile).unwrap();
-    bench.commit("old", "good");
-    bench.commit("new", "bad");
-    let repository = Repository::open(bench.path()).unwrap();
-    let refused = |good: &str, bad: &str| {
-        let request = BisectRequest {
-            repository: &repository,
-            good: repository.commit(good).unwrap(),
-            bad: repository.commit(bad).unwrap(),
-            first_parent: false,
-            verify: true,
-            restart: false,
-            repeat: String::new(),
-        };
-        check(&request).map_err(|error| error.to_string())
+    std::fs::write(repo.path().join("Makefile"), makefile).unwrap();
+    repo.commit("old", "good");
+    repo.commit("new", "bad");
+    repo.git(&["checkout", "--quiet", "-b", "stable", "2"]);
+    repo.commit("backport", "good");
+    let refused = |good: &str, bad: &str| refusal(repo.path(), good, bad);
+    let says = |good, bad, words: &[&str]| {
+        let error = refused(good, bad).unwrap_err();
+        let help = miette::Diagnostic::help(&error).map(|help| help.to_string());
+        let text = format!("{error}; {}", help.unwrap_or_default());
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };
-    let says = |good, bad, words: &str| {
-        let said = refused(good, bad).unwrap_err();
-        assert!(said.contains(words), "{said}");
-    };
-    says("1", "1", "the same commit");
-    says("3", "1", "must be older");
-    says("1", "alone", "no common ancestor");
-    says("old", "new", "is Linux 3.2.1: kernels before 5.0");
+    says("1", "1", &["the same commit"]);
+    says("3", "1", &["must be the older one", "that fixed something"]);
+    says("1", "alone", &["no common ancestor"]);
+    says("old", "new", &["is Linux 3.2.1: kernels before 5.0"]);
+    let base = repo.git(&["rev-parse", "2"]);
+    says(
+        "backport",
+        "3",
+        &["not an ancestor", "(\"2\")", &format!("--good {base}")],
+    );
     refused("1", "3").unwrap();
 }
 
+fn refusal(folder: &Path, good: &str, bad: &str) -> Result<(), BisectError> {
+    let repository = Repository::open(folder).unwrap();
+    check(&BisectRequest {
+        repository: &repository,
+        good: repository.commit(good).unwrap(),
+        bad: repository.commit(bad).unwrap(),
+        first_parent: false,
+        verify: true,
+        restart: false,
+        repeat: String::new(),
+    })
+}
+
 #[test]
-fn choosing_never_gives_what_was_judged() {
-    let candidates: Vec<graph::Candidate> = (0..9)
-        .map(|number| graph::Candidate {
+fn a_shallow_clone_that_lacks_commits_between_the_ends_is_refused() {
+    let repo = TestRepository::new();
+    repo.line(4, |_| "good");
+    // Without 1, git takes 2 for a commit that only the merged branch has.
+    repo.git(&["checkout", "--quiet", "-b", "topic", "2"]);
+    repo.commit("topic-1", "good");
+    repo.git(&["checkout", "--quiet", "main"]);
+    repo.git(&["merge", "--quiet", "-s", "ours", "-m", "merge", "topic"]);
+    repo.git(&["tag", "merge"]);
+    repo.commit("last", "bad");
+    let clone = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", repo.path().display());
+    let folder = clone.path().display().to_string();
+    repo.git(&["clone", "--quiet", "--depth=4", &url, &folder]);
+    let error = refusal(clone.path(), "HEAD~2", "HEAD").unwrap_err();
+    assert!(matches!(error, BisectError::Shallow { .. }), "{error}");
+    refusal(clone.path(), "HEAD~1", "HEAD").unwrap();
+}
+
+#[test]
+fn no_commit_is_chosen_twice() {
+    let candidates: Vec<Candidate> = (0..9)
+        .map(|number| Candidate {
             id: number.to_string(),
             distance: 9 - number,
         })
@@ -478,7 +529,7 @@ fn choosing_never_gives_what_was_judged() {
     loop {
         match choose(&candidates, "8", &unknown) {
             Next::Judge(id) => assert!(id != "8" && unknown.insert(id)),
-            Next::Among(rest) => {
+            Next::OnlySkipped(rest) => {
                 assert_eq!(rest.len(), 8);
                 break;
             }

@@ -1,66 +1,41 @@
-//! From the judgements of one kernel's runs to good, bad, or neither.
-
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+//! From the verdicts of a commit's runs to its mark.
 
 use super::confidence::{Decision, RepetitionPlan};
+use super::step::Mark;
 use crate::verdict::compare::Side;
 use crate::verdict::{Judgement, Verdict};
 
-/// What a step says of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Answer {
-    /// The scenario passes.
-    Good,
-    /// It fails.
-    Bad,
-    /// Neither is known.
-    CannotJudge,
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Answer::Good => "good",
-            Answer::Bad => "bad",
-            Answer::CannotJudge => "cannot judge",
-        })
-    }
-}
-
-/// What the seeds say, if they say the same.
-pub(super) fn unanimous(judgements: &[Judgement], broken_is_bad: bool) -> (Answer, String) {
+/// The mark that all seeds agree on, and why.
+pub(super) fn unanimous(judgements: &[Judgement], broken_is_bad: bool) -> (Mark, String) {
     let reason = || {
-        let all = judgements.iter().flat_map(|judgement| &judgement.reasons);
-        all.clone().next().cloned().unwrap_or_default()
+        let mut all = judgements.iter().flat_map(|judgement| &judgement.reasons);
+        all.next().cloned().unwrap_or_default()
     };
     match Side::of(judgements) {
-        Side::Unanimous(Verdict::Pass) => (Answer::Good, "every seed passes".to_owned()),
-        Side::Unanimous(Verdict::Fail) => (Answer::Bad, reason()),
-        Side::Unanimous(Verdict::Inconclusive) => (Answer::CannotJudge, reason()),
+        Side::Unanimous(Verdict::Pass) => (Mark::Good, "every seed passes".to_owned()),
+        Side::Unanimous(Verdict::Fail) => (Mark::Bad, reason()),
+        Side::Unanimous(Verdict::Inconclusive) => (Mark::Skip, reason()),
         Side::Timing => {
             let said: Vec<String> = judgements
                 .iter()
                 .map(|judgement| judgement.verdict.to_string())
                 .collect();
             let why = format!("the seeds disagree ({})", said.join(", "));
-            (Answer::CannotJudge, why)
+            (Mark::Skip, why)
         }
-        Side::FaultSummary(what) if broken_is_bad => (Answer::Bad, what.to_owned()),
+        Side::FaultSummary(what) if broken_is_bad => (Mark::Bad, what.to_owned()),
         Side::FaultSummary(what) => (
-            Answer::CannotJudge,
-            format!("another failure than the scenario's: {what}"),
+            Mark::Skip,
+            format!("it fails in another way than the scenario expects: {what}"),
         ),
         Side::Doubtful => (
-            Answer::CannotJudge,
-            format!("not every guest ended well: {}", reason()),
+            Mark::Skip,
+            format!("not every guest completed its run: {}", reason()),
         ),
     }
 }
 
-/// The clean runs that say something, and how many of them fail.
+/// How many runs are clean and have a verdict, and how many of these fail.
 pub(super) fn counted<'a>(judgements: impl Iterator<Item = &'a Judgement>) -> (u32, u32) {
     let clean = judgements.filter(|judgement| judgement.fault_summary.is_none());
     clean.fold((0, 0), |(clean, failures), judgement| {
@@ -72,12 +47,12 @@ pub(super) fn counted<'a>(judgements: impl Iterator<Item = &'a Judgement>) -> (u
     })
 }
 
-/// What repeated live runs say by a plan.
+/// The mark that repeated live runs give by a plan, and why.
 pub(super) fn by_plan(
     plan: RepetitionPlan,
     judgements: &[Judgement],
     broken_is_bad: bool,
-) -> (Answer, String) {
+) -> (Mark, String) {
     let (clean, failures) = counted(judgements.iter());
     let mut fault_summary = judgements
         .iter()
@@ -85,22 +60,22 @@ pub(super) fn by_plan(
     if broken_is_bad
         && let Some(fault_summary) = fault_summary.find(|fault_summary| fault_summary.certain)
     {
-        return (Answer::Bad, fault_summary.what.clone());
+        return (Mark::Bad, fault_summary.what.clone());
     }
-    let said = format!(
+    let why = format!(
         "{failures} of {clean} runs fail ({} tolerated in {})",
         plan.tolerated, plan.runs
     );
     match plan.decide(clean, failures) {
-        Decision::Good => (Answer::Good, said),
-        Decision::Bad => (Answer::Bad, said),
+        Decision::Good => (Mark::Good, why),
+        Decision::Bad => (Mark::Bad, why),
         Decision::More(_) => {
-            let said = format!(
-                "only {clean} of {} runs say anything, and {} are needed",
+            let why = format!(
+                "only {clean} of {} runs have a verdict, and {} are needed",
                 judgements.len(),
                 plan.runs
             );
-            (Answer::CannotJudge, said)
+            (Mark::Skip, why)
         }
     }
 }
@@ -125,43 +100,27 @@ mod tests {
     }
 
     #[test]
-    fn only_the_scenario_s_own_failure_on_every_seed_is_bad() {
+    fn only_a_failed_expectation_on_every_seed_is_bad() {
         use Verdict::{Fail, Inconclusive, Pass};
         for (runs, answer, broken_is_bad) in [
-            (vec![(Pass, None); 3], Answer::Good, Answer::Good),
-            (vec![(Fail, None); 3], Answer::Bad, Answer::Bad),
-            (
-                vec![(Inconclusive, None); 3],
-                Answer::CannotJudge,
-                Answer::CannotJudge,
-            ),
+            (vec![(Pass, None); 3], Mark::Good, Mark::Good),
+            (vec![(Fail, None); 3], Mark::Bad, Mark::Bad),
+            (vec![(Inconclusive, None); 3], Mark::Skip, Mark::Skip),
             (
                 vec![(Fail, None), (Pass, None), (Fail, None)],
-                Answer::CannotJudge,
-                Answer::CannotJudge,
+                Mark::Skip,
+                Mark::Skip,
             ),
-            // A crash, a warning beside a failed expectation, and a host that stalls.
-            (
-                vec![(Inconclusive, Some(true)); 3],
-                Answer::CannotJudge,
-                Answer::Bad,
-            ),
-            (
-                vec![(Fail, Some(true)); 3],
-                Answer::CannotJudge,
-                Answer::Bad,
-            ),
-            (
-                vec![(Inconclusive, Some(false)); 3],
-                Answer::CannotJudge,
-                Answer::CannotJudge,
-            ),
+            // A crash, a warning beside a failed expectation, and a stalled host.
+            (vec![(Inconclusive, Some(true)); 3], Mark::Skip, Mark::Bad),
+            (vec![(Fail, Some(true)); 3], Mark::Skip, Mark::Bad),
+            (vec![(Inconclusive, Some(false)); 3], Mark::Skip, Mark::Skip),
             (
                 vec![(Fail, None), (Fail, None), (Inconclusive, Some(true))],
-                Answer::CannotJudge,
-                Answer::CannotJudge,
+                Mark::Skip,
+                Mark::Skip,
             ),
-            (Vec::new(), Answer::CannotJudge, Answer::CannotJudge),
+            (Vec::new(), Mark::Skip, Mark::Skip),
         ] {
             let judgements: Vec<Judgement> = runs
                 .iter()
@@ -173,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn live_runs_are_counted_and_what_says_nothing_does_not_count() {
+    fn live_runs_without_a_verdict_do_not_count() {
         use Verdict::{Fail, Inconclusive, Pass};
         let plan = ConfidenceTarget {
             rate: 0.5,
@@ -190,9 +149,9 @@ mod tests {
                 .collect();
             by_plan(plan, &judgements, broken_is_bad)
         };
-        assert_eq!(say(&[(Pass, None); 4], false).0, Answer::Good);
-        assert_eq!(say(&[(Pass, None); 3], false).0, Answer::CannotJudge);
-        assert_eq!(say(&[(Pass, None), (Fail, None)], false).0, Answer::Bad);
+        assert_eq!(say(&[(Pass, None); 4], false).0, Mark::Good);
+        assert_eq!(say(&[(Pass, None); 3], false).0, Mark::Skip);
+        assert_eq!(say(&[(Pass, None), (Fail, None)], false).0, Mark::Bad);
         let stalled = [
             (Pass, None),
             (Pass, None),
@@ -201,10 +160,10 @@ mod tests {
             (Fail, Some(false)),
         ];
         let (answer, why) = say(&stalled, true);
-        assert_eq!(answer, Answer::CannotJudge);
-        assert_eq!(why, "only 3 of 5 runs say anything, and 4 are needed");
+        assert_eq!(answer, Mark::Skip);
+        assert_eq!(why, "only 3 of 5 runs have a verdict, and 4 are needed");
         let crashed = [(Pass, None), (Inconclusive, Some(true))];
-        assert_eq!(say(&crashed, false).0, Answer::CannotJudge);
-        assert_eq!(say(&crashed, true).0, Answer::Bad);
+        assert_eq!(say(&crashed, false).0, Mark::Skip);
+        assert_eq!(say(&crashed, true).0, Mark::Bad);
     }
 }
