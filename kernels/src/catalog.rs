@@ -279,7 +279,7 @@ impl Catalog {
             Origin::Image(path.clone())
         };
         Ok(KernelSpec {
-            name: crate::files::name(&path),
+            name: image_name(&path),
             word: absolute(&path),
             origin,
             expected: BTreeMap::new(),
@@ -337,6 +337,21 @@ impl Catalog {
                 .map(|name| format!("; did you mean {name:?}?"))
                 .unwrap_or_default(),
         }
+    }
+}
+
+/// How an image is called: as its file, or, where a build names the file, as the build's
+/// folder.
+fn image_name(path: &Path) -> String {
+    const BY_BUILDS: [&str; 4] = ["vmlinux", "bzImage", "vmlinuz", "Image"];
+    const WITHIN_BUILDS: [&str; 5] = ["arch", "x86", "x86_64", "boot", "compressed"];
+    let name = crate::files::name(path);
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut folders = absolute.ancestors().skip(1).map(crate::files::name);
+    let build = folders.find(|folder| !WITHIN_BUILDS.contains(&folder.as_str()));
+    match build {
+        Some(build) if BY_BUILDS.contains(&name.as_str()) && build != "/" => build,
+        _ => name,
     }
 }
 

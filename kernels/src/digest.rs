@@ -4,7 +4,6 @@
 //! make it what it is.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::str::FromStr;
@@ -29,7 +28,7 @@ impl Digest {
 
     /// Digests a file's content, read in pieces.
     pub fn of_file(path: &Path) -> io::Result<Self> {
-        Self::of_reader(&mut File::open(path)?)
+        Self::of_reader(&mut crate::files::open(path)?)
     }
 
     /// Digests what a reader gives until its end.

@@ -1,7 +1,69 @@
 //! Files and folders.
 
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::{fs, io};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::OFlags;
+
+/// Opens a file that the user names. A named pipe or a device is an error: reading one may
+/// wait for ever.
+///
+/// # Errors
+/// It is not a regular file, or cannot be opened.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        // Opening a named pipe would wait for somebody who writes to it.
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    let kind = file.metadata()?.file_type();
+    let what = match () {
+        () if kind.is_file() => return Ok(file),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a pipe",
+        () => "a device",
+    };
+    let why = format!("it is {what}, not a regular file");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+/// Reads a file that the user names.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a text file that the user names.
+///
+/// # Errors
+/// As [`open`], and if it is not UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    io::read_to_string(open(path)?)
+}
+
+static READS_STDIN: AtomicBool = AtomicBool::new(false);
+
+/// Reads the standard input to its end, but not more than `most` bytes.
+pub(crate) fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    READS_STDIN.store(true, Ordering::Relaxed);
+    let read = io::stdin().lock().take(most).read_to_end(&mut bytes);
+    READS_STDIN.store(false, Ordering::Relaxed);
+    read.map(|_| bytes)
+}
+
+/// Whether a thread waits for the standard input, which nothing but the end of the process
+/// interrupts.
+pub fn reads_stdin() -> bool {
+    READS_STDIN.load(Ordering::Relaxed)
+}
 
 /// The last part of a path, for names and messages.
 pub(crate) fn name(path: &Path) -> String {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error_kind::ErrorKind;
+use crate::files;
 
 /// What kind of image a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -85,19 +86,14 @@ pub fn inspect(path: &Path) -> Result<Image, ImageError> {
         path: path.to_owned(),
         source,
     };
-    let mut file = File::open(path).map_err(read)?;
-    if !file.metadata().map_err(read)?.is_file() {
-        return Err(ImageError::NoKernel {
-            path: path.to_owned(),
-            why: "it is no regular file".to_owned(),
-        });
-    }
+    let mut file = files::open(path).map_err(read)?;
+    let length = file.metadata().map_err(read)?.len();
     let mut head = Vec::new();
     Read::by_ref(&mut file)
         .take(64 * 1024)
         .read_to_end(&mut head)
         .map_err(read)?;
-    let kind = identify(&head, &mut file).map_err(|why| ImageError::NoKernel {
+    let kind = identify(&head, &mut file, length).map_err(|why| ImageError::NoKernel {
         path: path.to_owned(),
         why,
     })?;
@@ -108,14 +104,15 @@ pub fn inspect(path: &Path) -> Result<Image, ImageError> {
     Ok(Image { kind, release })
 }
 
-fn identify(head: &[u8], file: &mut File) -> Result<ImageKind, String> {
+fn identify(head: &[u8], file: &mut File, length: u64) -> Result<ImageKind, String> {
     if head.is_empty() {
         return Err("the file is empty".to_owned());
     }
     if head.starts_with(b"\x7fELF") {
-        return elf(head, file).map(|()| ImageKind::Vmlinux);
+        return elf(head, file, length).map(|()| ImageKind::Vmlinux);
     }
     if head.get(0x1fe..0x200) == Some(&[0x55, 0xaa]) && head.get(0x202..0x206) == Some(b"HdrS") {
+        whole(length, boot_length(head))?;
         return Ok(ImageKind::BzImage);
     }
     let looks = [
@@ -153,9 +150,32 @@ fn identify(head: &[u8], file: &mut File) -> Result<ImageKind, String> {
     ))
 }
 
+/// Checks that a file has as many bytes as its own headers say.
+fn whole(length: u64, expected: Option<u64>) -> Result<(), String> {
+    match expected {
+        Some(expected) if length < expected => Err(format!(
+            "it is cut off: it has {length} of {expected} bytes; copy or build it again"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The least length of a bzImage: `setup_sects` and `syssize` of
+/// `Documentation/arch/x86/boot.rst`.
+fn boot_length(head: &[u8]) -> Option<u64> {
+    // 0 stands for 4.
+    let sectors = match *head.get(0x1f1)? {
+        0 => 4,
+        sectors => u64::from(sectors),
+    };
+    let system = u64::from(u32_at(head, 0x1f4)?) * 16;
+    // The last paragraph need not be whole.
+    Some((sectors + 1) * 512 + system.saturating_sub(16))
+}
+
 /// Whether an ELF file is a kernel with a PVH entry.
-fn elf(head: &[u8], file: &mut File) -> Result<(), String> {
-    let short = || "its ELF header is cut off".to_owned();
+fn elf(head: &[u8], file: &mut File, length: u64) -> Result<(), String> {
+    let short = || "it is cut off within its ELF header; copy or build it again".to_owned();
     let (kind, order) = (
         head.get(4).ok_or_else(short)?,
         head.get(5).ok_or_else(short)?,
@@ -172,19 +192,24 @@ fn elf(head: &[u8], file: &mut File) -> Result<(), String> {
     let table = usize::try_from(u64_at(head, 32).ok_or_else(short)?).unwrap_or(usize::MAX);
     let size = usize::from(u16_at(head, 54).ok_or_else(short)?);
     let count = usize::from(u16_at(head, 56).ok_or_else(short)?);
+    let sections = u64::from(u16_at(head, 58).ok_or_else(short)?)
+        * u64::from(u16_at(head, 60).ok_or_else(short)?);
+    let sections_at = u64_at(head, 40).ok_or_else(short)?;
+    whole(length, sections_at.checked_add(sections))?;
     for index in 0..count {
         let at = table.saturating_add(index.saturating_mul(size));
         let kind = u32_at(head, at).ok_or_else(short)?;
+        let offset = u64_at(head, at + 8).ok_or_else(short)?;
+        let size = u64_at(head, at + 32).ok_or_else(short)?;
+        whole(length, offset.checked_add(size))?;
         // PT_NOTE
         if kind != 4 {
             continue;
         }
-        let offset = u64_at(head, at + 8).ok_or_else(short)?;
-        let length = u64_at(head, at + 32).ok_or_else(short)?;
         let mut notes = Vec::new();
         let read = file.seek(SeekFrom::Start(offset)).and_then(|_| {
             Read::by_ref(file)
-                .take(length.min(64 * 1024))
+                .take(size.min(64 * 1024))
                 .read_to_end(&mut notes)
         });
         if read.is_ok() && has_pvh(&notes) {

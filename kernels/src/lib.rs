@@ -22,6 +22,7 @@ pub mod cache;
 pub mod catalog;
 pub mod config;
 pub mod digest;
+pub mod files;
 pub mod guard;
 pub mod image;
 pub mod patch;
@@ -37,7 +38,6 @@ pub mod version;
 
 mod error;
 mod error_kind;
-mod files;
 #[cfg(test)]
 mod properties;
 mod warnings;

@@ -159,6 +159,19 @@ pub enum SourceError {
         /// What shows it.
         found: &'static str,
     },
+    /// A sparse checkout lacks files.
+    #[error(
+        "{path:?} is a sparse checkout, in which files of the source are missing: {absent}; \
+         `git sparse-checkout disable` there checks them out, and git:{}@HEAD builds its commit \
+         without a work tree",
+        path.display()
+    )]
+    Sparse {
+        /// The directory.
+        path: PathBuf,
+        /// Some of the files.
+        absent: String,
+    },
     /// A directory cannot be read.
     #[error("cannot read the source {path:?}")]
     Read {
@@ -219,6 +232,7 @@ impl SourceError {
             Self::Interrupted { .. } => ErrorKind::Interrupted,
             Self::Repository(error) => error.kind(),
             Self::Built { .. }
+            | Self::Sparse { .. }
             | Self::Read { .. }
             | Self::Name { .. }
             | Self::NoKernel { .. }

@@ -103,13 +103,9 @@ impl<'a> Work<'a> {
         cancel: &'a AtomicBool,
         profiling: Option<ProfileRequest<'a>>,
     ) -> Self {
-        let tools = Toolbox {
-            path: match &options.path {
-                Some(path) => path.clone(),
-                None => std::env::var_os("PATH").unwrap_or_default(),
-            },
-            compiler: options.compiler.clone(),
-        };
+        let path = options.path.clone();
+        let path = path.unwrap_or_else(|| std::env::var_os("PATH").unwrap_or_default());
+        let tools = Toolbox::new(path, &options.compiler);
         Work {
             cache,
             options,
@@ -210,7 +206,11 @@ impl<'a> Work<'a> {
         let before = self.before(tree)?;
         let (files, moved) = self.patch(recipe, tree)?;
         let fresh = self.options.fresh;
-        let ccache = self.options.ccache && !fresh && self.tools.has_ccache();
+        let ccache = self.options.ccache
+            && !fresh
+            && self.tools.has_ccache()
+            // It would look at the script, not at the compiler that the script runs.
+            && self.tools.has_plain_compiler();
         let hiding = hiding_headers(tree, &files)?;
         let objects = |requested: &Requested| {
             let mut shape = Digester::new();
@@ -285,7 +285,7 @@ impl<'a> Work<'a> {
         }
         if let Some(plan) = &built.profile {
             let before = pristine_too(tree, before, &files)?;
-            let compiler = &toolchain.cc;
+            let compiler = self.tools.called_compiler();
             profile::keep(
                 entry.path(),
                 &objects.path(),

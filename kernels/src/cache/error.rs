@@ -14,6 +14,15 @@ pub enum CacheError {
     /// No user, no home.
     #[error("no cache directory is known: set {CACHE_VARIABLE} to a folder")]
     Nowhere,
+    /// The user's home is a relative path.
+    #[error(
+        "the user's cache directory {path:?} is a relative path: set HOME to an absolute one, or \
+         {CACHE_VARIABLE} to a folder"
+    )]
+    Relative {
+        /// The path.
+        path: PathBuf,
+    },
     /// Its path would break a kernel's build.
     #[error(
         "the cache directory {path:?} has a {what} in its path, which the kernel's build \

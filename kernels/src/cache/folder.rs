@@ -25,7 +25,12 @@ impl Cache {
             Some(path) if !path.is_empty() => Self::open(PathBuf::from(path)),
             _ => {
                 let base = etcetera::choose_base_strategy().map_err(|_| CacheError::Nowhere)?;
-                Self::open(base.cache_dir().join("numalab"))
+                let folder = base.cache_dir().join("numalab");
+                // `HOME=relative` would put a cache into each folder that it is used in.
+                if folder.is_relative() {
+                    return Err(CacheError::Relative { path: folder });
+                }
+                Self::open(folder)
             }
         }
     }
@@ -45,6 +50,10 @@ impl Cache {
             (':', "colon"),
             ('\t', "tab"),
             ('\n', "newline"),
+            ('$', "dollar sign"),
+            ('#', "number sign"),
+            ('\'', "quote"),
+            ('"', "quote"),
         ] {
             if text.contains(letter) {
                 return Err(CacheError::Path {

@@ -5,7 +5,6 @@
 //! names in `expected` are checked by whoever knows the scenarios.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -101,9 +100,7 @@ fn yes() -> bool {
 impl Definition {
     /// Reads and parses a definition file.
     pub fn read(path: &Path) -> Result<Self, DefinitionError> {
-        let text = fs::read(path)
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()))
+        let text = crate::files::read_text(path)
             .map_err(|why| DefinitionError::at(path, "", 1, 1, format!("cannot be read: {why}")))?;
         Self::parse(path, &text)
     }

@@ -4,11 +4,11 @@
 //! Whether an option exists, and whether it is granted, is found out when the kernel is
 //! configured.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::WordError;
 use crate::config::option::is_option;
+use crate::files;
 use crate::spec::Fragment;
 
 /// What stands before a fragment's file.
@@ -135,7 +135,7 @@ fn file(name: &str, piece: &str, word: &str, cwd: &Path) -> Result<(PathBuf, Str
         source,
     };
     let text =
-        String::from_utf8(fs::read(&path).map_err(read)?).map_err(|_| WordError::Setting {
+        String::from_utf8(files::read(&path).map_err(read)?).map_err(|_| WordError::Setting {
             word: word.to_owned(),
             piece: piece.to_owned(),
             why: "is a file that is no UTF-8 text",
@@ -144,7 +144,7 @@ fn file(name: &str, piece: &str, word: &str, cwd: &Path) -> Result<(PathBuf, Str
 }
 
 fn stem(path: &Path) -> String {
-    let name = crate::files::name(path);
+    let name = files::name(path);
     match name.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
         _ => name.trim_start_matches('.').to_owned(),

@@ -34,6 +34,25 @@ pub enum ConfigError {
         /// What it is given.
         value: String,
     },
+    /// A fragment gives an option two values.
+    #[error(
+        "{fragment}:{line}: {option} is {value} here and {earlier} in line {earlier_line}: remove \
+         one of the lines"
+    )]
+    Twice {
+        /// The fragment.
+        fragment: String,
+        /// The second line, from 1.
+        line: usize,
+        /// The option.
+        option: String,
+        /// Its value there.
+        value: String,
+        /// The first line.
+        earlier_line: usize,
+        /// Its value there.
+        earlier: String,
+    },
     /// Options were not granted.
     #[error(
         "the kernel's configuration is not the one asked for:{}",

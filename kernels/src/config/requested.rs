@@ -65,6 +65,7 @@ impl Requested {
         for fragment in fragments {
             // Of the next line.
             let mut next = absence;
+            let mut lines: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
             for (index, text) in fragment.text.lines().enumerate() {
                 let line = index + 1;
                 let text = text.trim_end();
@@ -99,6 +100,18 @@ impl Requested {
                         line,
                         option: option.to_owned(),
                         value: value.chars().take(200).collect(),
+                    });
+                }
+                if let Some((earlier_line, earlier)) = lines.insert(option, (line, value))
+                    && earlier != value
+                {
+                    return Err(ConfigError::Twice {
+                        fragment: fragment.name.clone(),
+                        line,
+                        option: option.to_owned(),
+                        value: value.to_owned(),
+                        earlier_line,
+                        earlier: earlier.to_owned(),
                     });
                 }
                 let asked = Asked {
@@ -242,6 +255,17 @@ mod tests {
             let said = error.unwrap_err().to_string();
             assert!(said.starts_with("a:2: CONFIG_A cannot be "), "{said}");
         }
+    }
+
+    #[test]
+    fn an_option_with_two_values_in_one_fragment_is_an_error() {
+        let read = |text: &str| Requested::read(&[fragment("a", text)]);
+        let error = read("CONFIG_A=y\nCONFIG_B=y\n# CONFIG_A is not set\n").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a:3: CONFIG_A is n here and y in line 1: remove one of the lines"
+        );
+        assert!(read("CONFIG_A=y\nCONFIG_A=y\n").is_ok());
     }
 
     #[test]

@@ -154,11 +154,7 @@ impl<'a> Mailroom<'a> {
         if let Some(scratch) = &self.scratch {
             return Ok(scratch.path().to_owned());
         }
-        Toolbox {
-            path: self.path.clone(),
-            compiler: String::new(),
-        }
-        .check_patch()?;
+        Toolbox::new(self.path.clone(), "").check_patch()?;
         let scratch = self.cache.temporary(Part::Tools)?;
         let path = scratch.path().to_owned();
         self.scratch = Some(scratch);

@@ -1,7 +1,7 @@
 //! What a word of the command line means: a file, a folder, the standard input, a
 //! revision range.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use super::SeriesError;
 use super::letter::{self, Letter};
 use super::mailroom::Mailroom;
 use super::range::{self, Range};
+use crate::files;
 use crate::patch;
 use crate::spec::Direction;
 use crate::spelling;
@@ -25,7 +26,7 @@ pub(crate) fn letters(
 ) -> Result<(String, Vec<Letter>), SeriesError> {
     let path = cwd.join(word);
     if word == "-" {
-        let bytes = limited(io::stdin().lock()).map_err(|source| SeriesError::Read {
+        let bytes = files::read_stdin(LARGEST + 1).map_err(|source| SeriesError::Read {
             path: word.into(),
             source,
         })?;
@@ -94,7 +95,7 @@ fn folder(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<(String, Vec<Lette
     let mut names: Vec<PathBuf> = Vec::new();
     let series = path.join("series");
     if series.is_file() {
-        let text = fs::read_to_string(&series).map_err(fault(&series))?;
+        let text = files::read_text(&series).map_err(fault(&series))?;
         for line in text.lines() {
             let line = line.split(" #").next().unwrap_or_default().trim();
             if line.is_empty() || line.starts_with('#') {
@@ -115,7 +116,8 @@ fn folder(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<(String, Vec<Lette
             let item = item.map_err(fault(path))?.path();
             let extension = item.extension().unwrap_or_default().to_string_lossy();
             let known = ["patch", "diff", "mbox", "mbx", "eml"];
-            if item.is_file() && known.contains(&extension.to_ascii_lowercase().as_str()) {
+            // Also what is no regular file, so that it is reported rather than left out.
+            if !item.is_dir() && known.contains(&extension.to_ascii_lowercase().as_str()) {
                 names.push(item);
             } else {
                 others += 1;
@@ -144,7 +146,7 @@ fn folder(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<(String, Vec<Lette
 
 /// The letters of a file.
 fn file(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<Vec<Letter>, SeriesError> {
-    let bytes = File::open(path)
+    let bytes = files::open(path)
         .and_then(limited)
         .map_err(|source| SeriesError::Read {
             path: path.to_owned(),

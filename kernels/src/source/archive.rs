@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
@@ -17,6 +18,9 @@ const MOST_BYTES: u64 = 8 << 30;
 
 /// The most entries that an archive may have; Linux' source has less than 100000.
 const MOST_ENTRIES: u64 = 1_000_000;
+
+/// What a file of attributes begins with (AppleDouble, RFC 1740).
+const APPLE_DOUBLE: [u8; 4] = [0, 5, 0x16, 7];
 
 /// Why an archive was not unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +77,22 @@ pub(super) fn unpack(
         if name.components().any(|part| part.as_os_str() == ".git") {
             continue;
         }
+        // macOS' tar writes a file's attributes as a file `._NAME` beside it.
+        let mut head = Vec::new();
+        if kind == EntryType::Regular
+            && name
+                .file_name()
+                .is_some_and(|name| name.as_bytes().starts_with(b"._"))
+        {
+            let length = APPLE_DOUBLE.len() as u64;
+            Read::by_ref(&mut entry)
+                .take(length)
+                .read_to_end(&mut head)
+                .map_err(ArchiveError::Broken)?;
+            if head == APPLE_DOUBLE {
+                continue;
+            }
+        }
         let path = into.join(&name);
         let write = |source| ArchiveError::Write {
             path: path.clone(),
@@ -96,6 +116,7 @@ pub(super) fn unpack(
                     .ok_or(ArchiveError::Huge("8 GiB"))?;
                 let executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
                 let mut file = fresh(&path).map_err(write)?;
+                file.write_all(&head).map_err(write)?;
                 let mut piece = [0; 64 * 1024];
                 loop {
                     let length = entry.read(&mut piece).map_err(ArchiveError::Broken)?;

@@ -88,6 +88,7 @@ impl Fetcher<'_> {
         }
         fs::write(&busy, "").map_err(|error| CacheError::io("write", &busy, error))?;
         let mut index = Index::new();
+        let mut absent = Vec::new();
         let total = u64::try_from(names.len()).ok();
         for (count, name) in (0_u64..).zip(names) {
             if count % 256 == 0 {
@@ -105,8 +106,13 @@ impl Fetcher<'_> {
             let file = path.join(&name);
             let data = match fs::symlink_metadata(&file) {
                 Ok(data) if data.is_file() || data.is_symlink() => data,
-                // Deleted, though git still lists it; or a folder of another repository.
-                _ => continue,
+                // A folder of another repository.
+                Ok(_) => continue,
+                // git lists what was deleted and not committed.
+                Err(_) => {
+                    absent.push(name);
+                    continue;
+                }
             };
             let stamp = stamp(&data, start);
             match before.get(&name) {
@@ -118,6 +124,12 @@ impl Fetcher<'_> {
                     index.insert(name, seen);
                 }
             }
+        }
+        if !absent.is_empty() {
+            self.progress.event(BuildEvent::Note(&format!(
+                "git lists what is deleted in {detail}, and is not built: {}",
+                some_of(&absent)
+            )));
         }
         for name in before.keys().filter(|name| !index.contains_key(*name)) {
             if !tree.renew(name, &None)? {
@@ -154,6 +166,7 @@ impl Fetcher<'_> {
                 let all = [
                     "ls-files",
                     "-z",
+                    "-t",
                     "--cached",
                     "--others",
                     "--exclude-standard",
@@ -162,11 +175,23 @@ impl Fetcher<'_> {
             })
             .flatten();
         if let Some(listed) = listed {
-            return Ok(listed
-                .split('\0')
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
-                .collect());
+            let mut names = BTreeSet::new();
+            let mut absent = Vec::new();
+            for line in listed.split_terminator('\0') {
+                let (tag, name) = line.split_once(' ').unwrap_or_default();
+                // A sparse checkout leaves these files out (`git ls-files -t`).
+                if tag == "S" && fs::symlink_metadata(path.join(name)).is_err() {
+                    absent.push(name.to_owned());
+                }
+                names.insert(name.to_owned());
+            }
+            if !absent.is_empty() {
+                return Err(SourceError::Sparse {
+                    path: path.to_owned(),
+                    absent: some_of(&absent),
+                });
+            }
+            return Ok(names);
         }
         for found in [".config", "include/config", "include/generated"] {
             if path.join(found).exists() {
@@ -212,6 +237,16 @@ impl Fetcher<'_> {
             .arg(path)
             .args(arguments);
         process::answer(command)
+    }
+}
+
+/// The first of some names, for a message.
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}, and {more} more"),
     }
 }
 

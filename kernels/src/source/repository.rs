@@ -217,7 +217,9 @@ impl Repository {
         let peeled = format!("{revision}^{{commit}}");
         let said = self.run(&["rev-parse", "--verify", &peeled], None, DEADLINE, &NEVER)?;
         // Of a branch and a tag of one name git would take one, with a warning.
-        if !said.status.success() || said.stderr.contains("ambiguous") {
+        if !said.status.success()
+            || (said.stderr.contains("ambiguous") && self.names_several(revision)?)
+        {
             return Err(fault(first_words(&said.stderr)));
         }
         let id = line(&said.stdout);
@@ -225,6 +227,24 @@ impl Repository {
         commits
             .remove(&id)
             .ok_or_else(|| fault("git shows nothing of it".to_owned()))
+    }
+
+    /// Whether a revision begins with a name that several branches and tags have. git also
+    /// warns of a name that is the beginning of an object's id, where it means the name.
+    fn names_several(&self, revision: &str) -> Result<bool, RepositoryError> {
+        let name = revision
+            .split(['~', '^', '@', ':'])
+            .next()
+            .unwrap_or_default();
+        let places = ["", "tags/", "heads/", "remotes/"].map(|kind| format!("refs/{kind}{name}"));
+        let mut words = vec!["for-each-ref", "--format=%(refname)"];
+        words.extend(places.iter().map(String::as_str));
+        let listed = self.ask("list names", &words)?;
+        // A name also matches as the folder of others.
+        let same = listed
+            .lines()
+            .filter(|found| places.iter().any(|place| place == found));
+        Ok(same.count() > 1)
     }
 
     /// What is known of commits, by their whole ids.

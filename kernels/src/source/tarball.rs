@@ -14,6 +14,7 @@ use super::archive::{self, ArchiveError, Links};
 use super::{Fetcher, Identity, Opened, SourceError, read_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
+use crate::files;
 use crate::progress::{BuildEvent, BuildStage};
 use crate::source::tree::SourceTree;
 use crate::spec::Source;
@@ -38,7 +39,7 @@ enum Compression {
 
 /// Whether a file's name is a tarball's.
 pub(crate) fn is_name(path: &Path) -> bool {
-    let name = crate::files::name(path).to_ascii_lowercase();
+    let name = files::name(path).to_ascii_lowercase();
     [".tar", ".tgz", ".txz", ".tzst"]
         .iter()
         .any(|end| name.ends_with(end))
@@ -54,7 +55,7 @@ impl Fetcher<'_> {
         let digest = digest(&mut file, path)?;
         Ok(Identity {
             source: Source::Tarball(path.to_owned()),
-            version: crate::files::name(path),
+            version: files::name(path),
             digest,
             headers: None,
         })
@@ -114,7 +115,7 @@ impl Fetcher<'_> {
     ) -> Result<String, SourceError> {
         self.progress.event(BuildEvent::BuildStage {
             stage: BuildStage::Unpack,
-            detail: &crate::files::name(path),
+            detail: &files::name(path),
         });
         let mut file = open(path)?;
         let compression = compression(&mut file, path)?;
@@ -127,11 +128,11 @@ impl Fetcher<'_> {
             .need(size.saturating_mul(growth), "unpacking the source")?;
         let into = tree.scratch().join(UNPACKED);
         for folder in [&tree.src(), &into] {
-            crate::files::empty(folder).map_err(|error| CacheError::io("empty", folder, error))?;
+            files::empty(folder).map_err(|error| CacheError::io("empty", folder, error))?;
         }
         let log = self.cache.entry(
             Part::Logs,
-            &format!("unpack-{}.log", crate::files::name(lock.entry())),
+            &format!("unpack-{}.log", files::name(lock.entry())),
         );
         let _ = fs::remove_file(&log);
         let links = self.unpack_into(&mut file, path, compression, &into, lock, &log)?;
@@ -166,7 +167,7 @@ impl Fetcher<'_> {
         fs::remove_dir(&src)
             .and_then(|()| fs::rename(&root, &src))
             .map_err(|error| CacheError::io("write", src, error))?;
-        crate::files::empty(&tree.scratch())
+        files::empty(&tree.scratch())
             .map_err(|error| CacheError::io("empty", tree.scratch(), error))?;
         let _ = fs::remove_file(&log);
         Ok(version)
@@ -290,18 +291,10 @@ impl Read for Bounded<'_> {
 }
 
 fn open(path: &Path) -> Result<File, SourceError> {
-    let read = |source| SourceError::Read {
+    files::open(path).map_err(|source| SourceError::Read {
         path: path.to_owned(),
         source,
-    };
-    // A pipe would be waited for.
-    if !fs::metadata(path).map_err(read)?.is_file() {
-        return Err(SourceError::Archive {
-            archive: path.to_owned(),
-            why: "it is no regular file".to_owned(),
-        });
-    }
-    File::open(path).map_err(read)
+    })
 }
 
 fn digest(file: &mut File, path: &Path) -> Result<Digest, SourceError> {
@@ -348,36 +341,51 @@ fn compression(file: &mut File, path: &Path) -> Result<Compression, SourceError>
     refused(what.map_or("it is no tar archive", |(_, what)| what))
 }
 
-/// Where in an unpacked archive the kernel's source is: at its top, or in its one folder.
+/// Where in an unpacked archive the kernel's source is: at its top, or in one of the folders
+/// there. Other files and folders may lie beside it.
 fn root(into: &Path) -> Result<PathBuf, String> {
-    let is_source =
-        |folder: &Path| folder.join("Makefile").is_file() && folder.join("Kconfig").is_file();
-    if is_source(into) {
+    const NEEDED: [&str; 2] = ["Makefile", "Kconfig"];
+    let lacks = |folder: &Path| NEEDED.iter().any(|file| !folder.join(file).is_file());
+    if !lacks(into) {
         return Ok(PathBuf::new());
     }
-    let top: Vec<_> = fs::read_dir(into)
-        .map_err(|error| error.to_string())?
-        .flatten()
-        .collect();
-    let [only] = top.as_slice() else {
-        return Err(format!(
-            "it holds no kernel source: a Makefile and a Kconfig are expected at its top or in \
-             one folder there, and its top has {} files and folders",
-            top.len()
-        ));
-    };
-    let name = only.file_name();
-    let missing: Vec<&str> = ["Makefile", "Kconfig"]
-        .into_iter()
-        .filter(|file| !into.join(&name).join(file).is_file())
-        .collect();
-    if missing.is_empty() {
-        return Ok(PathBuf::from(name));
+    let mut folders = Vec::new();
+    for item in fs::read_dir(into).map_err(|error| error.to_string())? {
+        let item = item.map_err(|error| error.to_string())?;
+        if item.path().is_dir() {
+            folders.push(PathBuf::from(item.file_name()));
+        }
     }
-    Err(format!(
-        "it holds no kernel source: its folder {name:?} has no {}",
-        missing.join(" and no ")
-    ))
+    folders.sort();
+    let (sources, others): (Vec<PathBuf>, Vec<PathBuf>) = folders
+        .into_iter()
+        .partition(|folder| !lacks(&into.join(folder)));
+    match (sources.as_slice(), others.as_slice()) {
+        ([source], _) => Ok(source.clone()),
+        ([one, two, ..], _) => Err(format!(
+            "it holds several kernel sources, {one:?} and {two:?}: unpack it, and give the folder \
+             of one"
+        )),
+        ([], others) => {
+            let inside = match others {
+                [only] => {
+                    let lacking = NEEDED
+                        .iter()
+                        .filter(|file| !into.join(only).join(file).is_file());
+                    let lacking: Vec<&str> = lacking.copied().collect();
+                    format!(
+                        ", and its folder {only:?} has no {}",
+                        lacking.join(" and no ")
+                    )
+                }
+                _ => String::new(),
+            };
+            Err(format!(
+                "it holds no kernel source: a Makefile and a Kconfig are expected at its top or in \
+                 a folder there{inside}; where they lie deeper, unpack it, and give their folder"
+            ))
+        }
+    }
 }
 
 #[cfg(test)]

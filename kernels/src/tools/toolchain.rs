@@ -2,7 +2,9 @@
 //! compiler is.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -151,10 +153,64 @@ const fn thing(
 #[derive(Debug, Clone)]
 pub(crate) struct Toolbox {
     pub(crate) path: OsString,
-    pub(crate) compiler: String,
+    /// The compiler and the arguments that always come first.
+    compiler: Vec<String>,
 }
 
 impl Toolbox {
+    /// `compiler` is a program or, if there is no such program, a command: its words are
+    /// parted by spaces. numalab calls ccache by itself.
+    pub(crate) fn new(path: OsString, compiler: &str) -> Self {
+        let mut toolbox = Self {
+            path,
+            compiler: vec![compiler.to_owned()],
+        };
+        let words: Vec<String> = compiler.split_whitespace().map(str::to_owned).collect();
+        if !toolbox.has(compiler) && words.len() > 1 {
+            let is_ccache = Path::new(&words[0]).file_name() == Some(OsStr::new("ccache"));
+            toolbox.compiler = words[usize::from(is_ccache)..].to_vec();
+        }
+        toolbox
+    }
+
+    /// Whether the compiler's command can be given to make and shells as it is.
+    pub(crate) fn has_plain_compiler(&self) -> bool {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "._+-/".contains(letter);
+        matches!(self.compiler.as_slice(), [program] if program.chars().all(plain))
+    }
+
+    /// The compiler as one plain word for make: its name, or a script in `folder` that runs
+    /// its command.
+    pub(crate) fn compiler_for_make(&self, folder: &Path) -> io::Result<String> {
+        if self.has_plain_compiler() {
+            return Ok(self.compiler[0].clone());
+        }
+        let words = self.compiler.iter().map(|word| word.replace('\'', r"'\''"));
+        let words: Vec<String> = words.map(|word| format!("'{word}'")).collect();
+        let text = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
+        let script = folder.join("cc");
+        if fs::read_to_string(&script).ok().as_ref() != Some(&text) {
+            fs::write(&script, text)?;
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(script.display().to_string())
+    }
+
+    /// The compiler without what calls it and without arguments: `gcc` of `distcc gcc -m64`.
+    pub(crate) fn called_compiler(&self) -> &str {
+        let mut words = self.compiler.iter().rev();
+        let called = words.find(|word| !word.starts_with('-'));
+        called.map_or(self.compiler(), String::as_str)
+    }
+
+    fn compiler(&self) -> &str {
+        &self.compiler[0]
+    }
+
+    fn has_compiler(&self) -> bool {
+        self.has(self.compiler())
+    }
+
     fn has(&self, name: &str) -> bool {
         which::which_in(name, Some(&self.path), "/").is_ok()
     }
@@ -169,11 +225,11 @@ impl Toolbox {
             .iter()
             .filter(needed)
             .filter(|thing| match thing.name {
-                "gcc" => !self.has(&self.compiler),
+                "gcc" => !self.has_compiler(),
                 name => !self.has(name),
             })
             .collect();
-        if needed(&&LIBELF) && self.has(&self.compiler) && !self.compiles("#include <gelf.h>\n") {
+        if needed(&&LIBELF) && self.has_compiler() && !self.compiles("#include <gelf.h>\n") {
             missing.push(&LIBELF);
         }
         self.report("building a kernel", &missing)
@@ -234,7 +290,7 @@ impl Toolbox {
                     .iter()
                     .map(|thing| match thing.name {
                         // Debian's packages of compilers are called like these.
-                        "gcc" if index == 0 => self.compiler.as_str(),
+                        "gcc" if index == 0 => self.compiler(),
                         _ => thing.packages[index],
                     })
                     .collect();
@@ -246,7 +302,7 @@ impl Toolbox {
         let missing = missing
             .iter()
             .map(|thing| match thing.name {
-                "gcc" => self.compiler.clone(),
+                "gcc" => self.compiler().to_owned(),
                 name => name.to_owned(),
             })
             .collect();
@@ -258,8 +314,9 @@ impl Toolbox {
     }
 
     fn compiles(&self, text: &str) -> bool {
-        let mut command = self.command(&self.compiler);
+        let mut command = self.command(self.compiler());
         command
+            .args(&self.compiler[1..])
             .args(["-fsyntax-only", "-x", "c", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -276,19 +333,20 @@ impl Toolbox {
 
     /// Asks the compiler and the linker who they are.
     pub(crate) fn identify(&self) -> Result<Toolchain, ToolError> {
-        let first_line = |program: &str| {
+        let first_line = |words: &[String]| {
+            let program = &words[0];
             let mut command = self.command(program);
-            command.arg("--version");
+            command.args(&words[1..]).arg("--version");
             process::answer(command)
                 .and_then(|text| text.lines().next().map(str::to_owned))
                 .ok_or_else(|| ToolError::Mute {
-                    program: program.to_owned(),
+                    program: program.clone(),
                 })
         };
         Ok(Toolchain {
-            cc: self.compiler.clone(),
+            cc: self.compiler.join(" "),
             compiler: first_line(&self.compiler)?,
-            linker: first_line("ld")?,
+            linker: first_line(&["ld".to_owned()])?,
         })
     }
 
@@ -385,20 +443,17 @@ pub(crate) fn install(missing: &str) -> String {
 /// Checks in advance whether this machine has what builds need, for a report about
 /// the machine; `Ok` if it does.
 pub fn check(compiler: &str) -> Result<(), ToolError> {
-    let toolbox = Toolbox {
-        path: std::env::var_os("PATH").unwrap_or_default(),
-        compiler: compiler.to_owned(),
-    };
+    let toolbox = Toolbox::new(std::env::var_os("PATH").unwrap_or_default(), compiler);
     let mut missing: Vec<&Thing> = BUILD
         .iter()
         .chain(UNPACK)
         .chain(PATCH)
         .filter(|thing| match thing.name {
-            "gcc" => !toolbox.has(compiler),
+            "gcc" => !toolbox.has_compiler(),
             name => !toolbox.has(name),
         })
         .collect();
-    if toolbox.has(compiler) && !toolbox.compiles("#include <gelf.h>\n") {
+    if toolbox.has_compiler() && !toolbox.compiles("#include <gelf.h>\n") {
         missing.push(&LIBELF);
     }
     toolbox.report("building kernels", &missing)

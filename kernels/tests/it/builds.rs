@@ -433,9 +433,27 @@ fn another_compiler_is_used_and_one_that_is_not_here_is_told_with_its_package() 
     let kernel = bench.get_or_build(&bench.wanted("small")).unwrap();
     assert_ne!(kernel.key, gcc.key);
     assert_eq!(
-        kernel.manifest.built.unwrap().toolchain.compiler,
+        kernel.manifest.built.as_ref().unwrap().toolchain.compiler,
         "my-gcc 1"
     );
+    // A path that make and shells would take apart, and a command of several words.
+    let odd = bench.path().join("a b/$x's/gcc");
+    fs::create_dir_all(odd.parent().unwrap()).unwrap();
+    fs::copy(&other, &odd).unwrap();
+    bench.options.compiler = odd.to_str().unwrap().to_owned();
+    let odd = bench.get_or_build(&bench.wanted("small")).unwrap();
+    assert_eq!(odd.key, kernel.key);
+    fs::remove_dir_all(odd.image.parent().unwrap()).unwrap();
+    let odd = bench.get_or_build(&bench.wanted("small")).unwrap();
+    assert_eq!(odd.image_digest, gcc.image_digest);
+    for (command, same) in [("ccache gcc", &gcc), ("env gcc", &gcc)] {
+        bench.options.compiler = command.to_owned();
+        let found = bench.get_or_build(&bench.wanted("small")).unwrap();
+        assert_eq!(found.key, same.key, "{command}");
+    }
+    let _ = fs::remove_dir_all(gcc.image.parent().unwrap());
+    let built = bench.get_or_build(&bench.wanted("small")).unwrap();
+    assert_eq!(built.image_digest, gcc.image_digest);
     bench.options.compiler = "gcc-1234".to_owned();
     let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
     assert!(

@@ -297,3 +297,21 @@ fn a_full_disk_is_told_at_each_stage_and_harms_nothing() {
     assert_eq!(kernel.image_digest, expected.image_digest);
     assert_eq!(cache.sweep().unwrap(), 0);
 }
+
+#[test]
+fn a_relative_home_makes_no_cache_below_the_current_folder() {
+    let bench = Bench::new();
+    let output = Command::new(crate::bench::driver())
+        .arg(bench.catalog())
+        .arg("small")
+        .env_remove("NUMALAB_CACHE")
+        .env_remove("XDG_CACHE_HOME")
+        .env("HOME", "relative")
+        .current_dir(bench.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(said.contains("is a relative path: set HOME"), "{said}");
+    assert!(!bench.path().join("relative").exists());
+}

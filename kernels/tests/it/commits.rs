@@ -145,6 +145,22 @@ fn the_work_tree_and_the_repository_stay_as_they_are() {
 }
 
 #[test]
+fn a_tag_that_begins_like_an_objects_id_is_the_tag() {
+    let bench = Bench::new();
+    let path = repository(&bench);
+    let wanted = git(&path, &["rev-parse", "HEAD"]);
+    let prefix = &git(&path, &["rev-parse", "HEAD:second.c"])[..5];
+    git(&path, &["tag", prefix]);
+    let found = Repository::open(&path).unwrap().commit(prefix).unwrap();
+    assert_eq!(found.id, wanted);
+    // A branch and a tag of one name are two answers.
+    git(&path, &["branch", "both"]);
+    git(&path, &["tag", "both"]);
+    let error = Repository::open(&path).unwrap().commit("both").unwrap_err();
+    assert!(error.to_string().contains("ambiguous"), "{error}");
+}
+
+#[test]
 fn a_worktree_a_bare_and_a_shallow_clone_are_sources() {
     let bench = Bench::new();
     let path = repository(&bench);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use numalab_kernels::ErrorKind;
 
-use crate::bench::{Bench, compiled};
+use crate::bench::{Bench, Listener, compiled};
 
 #[track_caller]
 fn git(path: &Path, arguments: &[&str]) {
@@ -164,4 +164,35 @@ fn an_interrupted_copy_is_put_right() {
     let kernel = bench.get_or_build(&wanted).unwrap();
     assert!(!tree.join("src/stray.c").exists());
     assert_eq!(compiled(&kernel), ["more.o"]);
+}
+
+#[test]
+fn a_sparse_checkout_is_refused_and_what_was_deleted_is_named() {
+    let bench = Bench::new();
+    let source = bench.source();
+    git(&source, &["init", "-q"]);
+    git(&source, &["add", "--all"]);
+    git(&source, &["commit", "-q", "-m", "x"]);
+    git(
+        &source,
+        &["sparse-checkout", "set", "--no-cone", "/*", "!/second.c"],
+    );
+    assert!(!source.join("second.c").exists());
+    let error = bench.get_or_build(&bench.wanted("small")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    let told = error.to_string();
+    assert!(
+        told.contains("sparse checkout") && told.contains("second.c"),
+        "{told}"
+    );
+
+    git(&source, &["sparse-checkout", "disable"]);
+    fs::remove_file(source.join("third.c")).unwrap();
+    let listener = Listener::default();
+    let kernel = bench
+        .ensure_told(&bench.wanted("small"), &listener)
+        .unwrap();
+    assert_eq!(compiled(&kernel), ["first.o", "second.o"]);
+    let told = listener.text();
+    assert!(told.contains("not built: third.c"), "{told}");
 }

@@ -45,7 +45,7 @@ fn a_configuration_beside_an_image_is_checked() {
     );
     let told = listener.text();
     assert!(
-        told.contains("warning: vmlinux was built without CONFIG_FW_CFG_SYSFS (it is n): the plan comes in by fw_cfg; it comes in the initramfs instead"),
+        told.contains("warning: obj was built without CONFIG_FW_CFG_SYSFS (it is n): the plan comes in by fw_cfg; it comes in the initramfs instead"),
         "{told}"
     );
     assert!(!told.contains("CONFIG_SMP"), "{told}");
@@ -109,7 +109,8 @@ fn what_is_no_kernel_is_refused_with_the_reason() {
         .unwrap()
         .resolve("/dev/null", bench.path(), &bench.cache())
         .unwrap_err();
-    assert!(error.to_string().contains("no regular file"), "{error}");
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(why, "it is a device, not a regular file");
 }
 
 proptest::proptest! {
@@ -122,5 +123,65 @@ proptest::proptest! {
         bytes.extend(rest);
         fs::write(&path, bytes).unwrap();
         let _ = image::inspect(&path);
+    }
+}
+
+#[test]
+fn a_cut_image_is_called_cut_and_a_named_pipe_is_not_waited_for() {
+    let bench = Bench::new();
+    let built = bench.get_or_build(&bench.wanted("small")).unwrap();
+    let elf = fs::read(&built.image).unwrap();
+    let mut boot = vec![0; 128 * 1024];
+    boot[0x1f1] = 4;
+    boot[0x1f4..0x1f8].copy_from_slice(&4000_u32.to_le_bytes());
+    boot[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    boot[0x202..0x206].copy_from_slice(b"HdrS");
+    let path = bench.path().join("cut");
+    for (bytes, length) in [
+        (&elf, elf.len() / 2),
+        (&elf, elf.len() - 1),
+        (&boot, 60_000),
+    ] {
+        fs::write(&path, &bytes[..length]).unwrap();
+        let told = image::inspect(&path).unwrap_err().to_string();
+        assert!(told.contains("it is cut off"), "{told}");
+    }
+    for bytes in [&elf, &boot[..5 * 512 + 4000 * 16 - 12].to_vec()] {
+        fs::write(&path, bytes).unwrap();
+        image::inspect(&path).unwrap();
+    }
+
+    let pipe = bench.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for word in [
+        "pipe",
+        "small+pipe",
+        "small+fragment:pipe",
+        "small+config:pipe",
+    ] {
+        let error = Catalog::load(&bench.catalog())
+            .unwrap()
+            .resolve(word, bench.path(), &bench.cache())
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        let report = format!("{error} {:?}", std::error::Error::source(&error));
+        assert!(report.contains("it is a pipe"), "{word}: {report}");
+    }
+}
+
+#[test]
+fn an_image_is_called_as_its_file_or_as_the_folder_of_its_build() {
+    let bench = Bench::new();
+    let built = bench.get_or_build(&bench.wanted("small")).unwrap();
+    for (path, name) in [
+        ("mine/vmlinux", "mine"),
+        ("next/arch/x86/boot/bzImage", "next"),
+        ("kernels/old-vmlinux", "old-vmlinux"),
+    ] {
+        let place = bench.path().join(path);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::copy(&built.image, place).unwrap();
+        assert_eq!(bench.wanted(path).name, name);
     }
 }

@@ -250,3 +250,51 @@ fn an_address_without_a_digest_and_sources_that_say_too_much_or_nothing_are_refu
         assert!(error.to_string().contains(told), "{error}");
     }
 }
+
+#[test]
+fn what_macos_puts_beside_files_is_ignored() {
+    const ATTRIBUTES: &str = "\0\u{5}\u{16}\u{7}\0\u{2}\0\0Mac OS X        ";
+    let bench = bench();
+    pack(&bench, &Packed::default());
+    bench.write("packed/linux-small/._second.c", ATTRIBUTES);
+    // A file of another kind that has such a name is kept.
+    bench.write("packed/linux-small/._fourth.c", "int fourth;\n");
+    bench.write("packed/._linux-small", ATTRIBUTES);
+    bench.write("packed/README", "x");
+    let file = bench.path().join("mac.tar.gz");
+    let packed = Command::new("tar")
+        .args(["--create", "--gzip", "--file"])
+        .arg(&file)
+        .arg("--directory")
+        .arg(bench.path().join("packed"))
+        .args(["._linux-small", "README", "linux-small"])
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    let kernel = bench.get_or_build(&bench.wanted("mac.tar.gz")).unwrap();
+    assert_eq!(compiled(&kernel), ["first.o", "second.o", "third.o"]);
+    assert!(bench.copy().join("._fourth.c").exists());
+    assert!(!bench.copy().join("._second.c").exists());
+}
+
+#[test]
+fn a_tarball_of_two_sources_is_refused_with_both_names() {
+    let bench = bench();
+    pack(&bench, &Packed::default());
+    copy_folder(&bench.source(), &bench.path().join("packed/linux-2"));
+    let file = bench.path().join("two.tar.gz");
+    let packed = Command::new("tar")
+        .args(["--create", "--gzip", "--file"])
+        .arg(&file)
+        .arg("--directory")
+        .arg(bench.path().join("packed"))
+        .arg(".")
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    let told = refused(&bench, &file);
+    assert!(
+        told.contains("several kernel sources, \"linux-2\" and \"linux-small\""),
+        "{told}"
+    );
+}

@@ -37,14 +37,15 @@ impl Build<'_> {
         tell: &mut dyn FnMut(Told<'_>),
     ) -> Result<(), KernelError> {
         let mut command = self.tools.command("make");
-        let compiler = &self.toolchain.cc;
+        let scratch = self.tree.scratch();
+        let fault = |error| CacheError::io("make", &scratch, error);
+        fs::create_dir_all(&scratch).map_err(fault)?;
+        let compiler = self.tools.compiler_for_make(&scratch).map_err(fault)?;
         let cc = if self.ccache {
             format!("ccache {compiler}")
         } else {
-            compiler.clone()
+            compiler
         };
-        let scratch = self.tree.scratch();
-        fs::create_dir_all(&scratch).map_err(|error| CacheError::io("make", &scratch, error))?;
         command
             // Compilers' temporary files, which a kill leaves behind, are swept there.
             .env("TMPDIR", &scratch)
