@@ -26,7 +26,8 @@ pub fn cancel_on_signals() -> CancellationToken {
 
 async fn watch(stream: &mut Signal, cancel: &CancellationToken) {
     while stream.recv().await.is_some() {
-        if cancel.is_cancelled() {
+        // Nothing looks at the token while the standard input is waited for.
+        if cancel.is_cancelled() || numalab_kernels::files::reads_stdin() {
             std::process::exit(i32::from(INTERRUPTED));
         }
         cancel.cancel();
