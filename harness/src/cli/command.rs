@@ -78,9 +78,13 @@ enum Command {
     /// Pack a recorded run into an archive that repeats it with QEMU alone.
     #[command(after_help = bundle::HELP)]
     Bundle(bundle::BundleArgs),
-    /// Print the JSON schema of scenario files, for editors.
+    /// Print the scenario language, as a JSON schema for editors or as a reference.
     #[command(after_help = generate::SCHEMA_HELP)]
-    Schema,
+    Schema {
+        /// The format.
+        #[arg(long, value_enum, default_value = "json")]
+        format: generate::SchemaFormat,
+    },
     /// List or prune the cache.
     #[command(after_help = cache::HELP)]
     Cache {
@@ -116,7 +120,7 @@ impl Args {
             Command::Judge(args) => judge::judge(args, context).await,
             Command::Replay(args) => replay::replay(args, context).await,
             Command::Bundle(args) => bundle::bundle(args, context),
-            Command::Schema => generate::schema(),
+            Command::Schema { format } => generate::schema(*format),
             Command::Cache { command } => cache::cache(command.as_ref(), context),
             Command::Completions { shell } => generate::completions(Args::command(), *shell),
             Command::Man { folder } => generate::manual(Args::command(), folder),

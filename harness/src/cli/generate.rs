@@ -5,6 +5,16 @@ use miette::{Context as _, IntoDiagnostic as _};
 
 use super::context::{json, print};
 use super::exit::{Failure, GOOD};
+use crate::scenario;
+
+/// How `numalab schema` prints the scenario language.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum SchemaFormat {
+    /// A JSON schema, for editors.
+    Json,
+    /// The reference, for readers.
+    Markdown,
+}
 
 pub(super) const SCHEMA_HELP: &str = "\
 Exit codes: 0 printed, 3 standard output cannot be written.
@@ -21,8 +31,11 @@ Exit codes: 0 written, 3 the folder cannot be written.
 
 Example: numalab man ~/.local/share/man/man1";
 
-pub(super) fn schema() -> Result<u8, Failure> {
-    print(&format!("{}\n", json(&crate::scenario::schema())?))?;
+pub(super) fn schema(format: SchemaFormat) -> Result<u8, Failure> {
+    match format {
+        SchemaFormat::Json => print(&format!("{}\n", json(&scenario::schema())?))?,
+        SchemaFormat::Markdown => print(&scenario::reference())?,
+    }
     Ok(GOOD)
 }
 

@@ -75,7 +75,7 @@ pub fn runs(reports: &[RunReport]) -> String {
         for assertion in &report.judgement.expectations {
             let wanted = assertion.assertion.bound.to_string();
             table.add_row([
-                &format!("  {}", assertion.assertion.subject),
+                &format!("  {}", assertion.assertion.observable),
                 "",
                 &value(assertion),
                 &wanted,
@@ -362,7 +362,7 @@ pub(crate) fn deciding(compared: &Compared) -> Vec<(String, String, String, Stri
             let [base, patched] =
                 [&compared.base, &compared.patched].map(|runs| values(runs, index));
             (
-                assertion.assertion.subject.to_string(),
+                assertion.assertion.observable.to_string(),
                 base,
                 patched,
                 assertion.assertion.bound.to_string(),

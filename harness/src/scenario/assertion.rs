@@ -1,10 +1,10 @@
-//! Claims: what a guard or an expectation says of a run.
+//! Assertions: what a guard or an expectation demands of a run.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is looked at.
+/// The value of a run that an assertion is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Observable {
@@ -104,8 +104,8 @@ pub enum Bound {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assertion {
-    /// What is looked at.
-    pub subject: Observable,
+    /// The value that it is about.
+    pub observable: Observable,
     /// What is demanded.
     pub bound: Bound,
     /// Why a correct kernel, or a run that says something, gives such a value.
@@ -124,7 +124,7 @@ impl Bound {
 }
 
 impl Observable {
-    /// The value of a subject that was idle or never scanned, where there is such a thing:
+    /// The value in a run in which the subject was idle or never scanned, where there is such a thing:
     /// an exit status and a fact are not activity.
     pub fn idle(&self) -> Option<i64> {
         match self {
@@ -141,8 +141,8 @@ impl Observable {
         }
     }
 
-    /// The name of what is counted, without measurement and task: two subjects of one
-    /// quantity can be a assertion and its control.
+    /// The name of what is counted, without measurement and task: two observables of one
+    /// quantity can be an assertion and its control.
     pub fn quantity(&self) -> String {
         match self {
             Observable::Counter { name, .. } | Observable::MemoryStat { name, .. } => name.clone(),
@@ -159,9 +159,9 @@ impl Assertion {
     /// Whether an idle or unscanned subject satisfies it. Pages that nobody moves stay
     /// where they are, so every assertion about placement may be one of an idle subject.
     pub fn holds_when_idle(&self) -> bool {
-        match self.subject.idle() {
+        match self.observable.idle() {
             Some(idle) => self.bound.holds(idle),
-            None => matches!(self.subject, Observable::Placement { .. }),
+            None => matches!(self.observable, Observable::Placement { .. }),
         }
     }
 }
@@ -241,13 +241,13 @@ mod tests {
     use super::*;
 
     fn assertion(name: &str, bound: Bound) -> Assertion {
-        let subject = Observable::Sched {
+        let observable = Observable::Sched {
             measure: "m".into(),
             task: "t".into(),
             name: name.into(),
         };
         Assertion {
-            subject,
+            observable,
             bound,
             because: String::new(),
         }
@@ -263,10 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_reads_as_a_sentence() {
+    fn an_assertion_reads_as_a_sentence() {
         let assertion = assertion("numa_scan_seq", Bound::AtLeast(3));
         assert_eq!(
-            format!("{} {}", assertion.subject, assertion.bound),
+            format!("{} {}", assertion.observable, assertion.bound),
             "m, t: numa_scan_seq >= 3"
         );
     }

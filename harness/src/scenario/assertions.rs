@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use super::assertion::{Assertion, Bound, Observable, Unit};
 use super::extent::Extent;
+use super::facts::{FACTS, is_fact};
+use super::grammar::{ASSERTION, keys};
 use super::problems::Problems;
 use super::raw::{RawAssertion, RawUnit};
 use super::steps;
@@ -13,142 +15,73 @@ pub(super) fn resolve(
     path: &str,
     raw: &RawAssertion,
     steps: &steps::Resolved,
-    extent: Extent,
+    extent: &Extent,
     problems: &mut Problems,
 ) -> Option<Assertion> {
     let before = problems.len();
     let because = raw.because.clone().filter(|text| !text.trim().is_empty());
     if because.is_none() {
-        problems.add(
-            path,
-            "every bound needs a `because`: why is this the value?",
-        );
+        let message = "every assertion needs a `because`: why does a correct kernel do this?";
+        problems.add(path, message);
     }
     let bounds = [
         raw.equals.map(Bound::Equals),
         raw.at_least.map(Bound::AtLeast),
         raw.at_most.map(Bound::AtMost),
     ];
-    let mut bounds = bounds.into_iter().flatten();
-    let bound = match (bounds.next(), bounds.next()) {
+    let mut given = bounds.into_iter().flatten();
+    let bound = match (given.next(), given.next()) {
         (Some(bound), None) => Some(bound),
         _ => {
-            problems.add(
-                path,
-                "exactly one of `equals`, `at-least`, `at-most` is needed",
-            );
+            let message = "an assertion needs exactly one of `equals`, `at-least`, `at-most`";
+            problems.add(path, message);
             None
         }
     };
-    let percent = matches!(
-        raw.r#in,
-        Some(RawUnit::PercentOfPages | RawUnit::PercentOfVmas)
-    );
-    let bounds = [
-        ("equals", raw.equals),
-        ("at-least", raw.at_least),
-        ("at-most", raw.at_most),
-    ];
-    for (key, bound) in bounds {
-        if percent && bound.is_some_and(|bound| !(0..=100).contains(&bound)) {
-            problems.add(format!("{path}.{key}"), "a share is 0 to 100 percent");
-        }
-    }
-    let subject = claim_subject(path, raw, steps, extent, problems);
+    let resolver = Resolver {
+        path,
+        raw,
+        steps,
+        problems,
+    };
+    let observable = resolver.observable(extent);
     if problems.len() > before {
         return None;
     }
     Some(Assertion {
-        subject: subject?,
+        observable: observable?,
         bound: bound?,
         because: because?,
     })
 }
 
-fn claim_subject(
-    path: &str,
-    raw: &RawAssertion,
-    steps: &steps::Resolved,
-    extent: Extent,
-    problems: &mut Problems,
-) -> Option<Observable> {
-    let kinds = [
-        ("counter", &raw.counter),
-        ("memory-stat", &raw.memory_stat),
-        ("sched", &raw.sched),
-        ("sched-change", &raw.sched_change),
-        ("probe", &raw.probe),
-        ("placement", &raw.placement),
-        ("exit-status", &raw.exit_status),
-        ("fact", &raw.fact),
-    ];
-    let mut given = kinds
-        .iter()
-        .filter_map(|(kind, name)| Some((*kind, (*name).clone()?)));
-    let (Some((kind, name)), None) = (given.next(), given.next()) else {
-        let names: Vec<String> = kinds.iter().map(|(kind, _)| format!("`{kind}`")).collect();
-        problems.add(
-            path,
-            format!("exactly one of {} is needed", names.join(", ")),
-        );
-        return None;
-    };
-    // Keys that say nothing of this kind would be silently ignored: refuse them.
-    let measured = matches!(kind, "counter" | "memory-stat" | "sched" | "sched-change");
-    let of_task = matches!(
-        kind,
-        "memory-stat" | "sched" | "sched-change" | "probe" | "placement"
-    );
-    let pages = matches!(kind, "probe" | "placement");
-    for (key, given, fits) in [
-        ("measure", raw.measure.is_some(), measured),
-        ("task", raw.task.is_some(), of_task),
-        ("node", raw.node.is_some(), kind == "placement"),
-        ("in", raw.r#in.is_some(), pages),
-    ] {
-        if given && !fits {
-            problems.add(
-                format!("{path}.{key}"),
-                format!("`{key}` does not go with `{kind}`"),
-            );
+struct Resolver<'a> {
+    path: &'a str,
+    raw: &'a RawAssertion,
+    steps: &'a steps::Resolved,
+    problems: &'a mut Problems,
+}
+
+impl Resolver<'_> {
+    fn observable(mut self, extent: &Extent) -> Option<Observable> {
+        let (path, raw) = (self.path, self.raw);
+        let kind = ASSERTION.head(path, &keys(raw), self.problems)?;
+        if let Some(name) = &raw.counter {
+            return Some(Observable::Counter {
+                measure: self.measure()?,
+                name: name.clone(),
+            });
         }
-    }
-    let measure = if measured {
-        Some(measure(path, raw, steps, problems)?)
-    } else {
-        None
-    };
-    let counted_in = |problems: &mut Problems| {
-        let unit = match raw.r#in {
-            None | Some(RawUnit::Pages) => Unit::Pages,
-            Some(RawUnit::PercentOfPages) => Unit::PercentOfPages,
-            Some(RawUnit::Vmas) => Unit::Vmas,
-            Some(RawUnit::PercentOfVmas) => Unit::PercentOfVmas,
-        };
-        if kind == "placement" && matches!(unit, Unit::Vmas | Unit::PercentOfVmas) {
-            problems.add(
-                format!("{path}.in"),
-                "a placement counts pages or percent-of-pages",
-            );
-        }
-        unit
-    };
-    match kind {
-        "counter" => Some(Observable::Counter {
-            measure: measure?,
-            name,
-        }),
-        "memory-stat" | "sched" | "sched-change" => {
-            let measure = measure?;
-            let task = measured_task(path, raw, &measure, steps, problems)?;
-            Some(match kind {
-                "memory-stat" if !steps.in_cgroups.contains(&task) => {
-                    problems.add(
-                        path,
-                        format!("task {task:?} is in no control group of its own"),
-                    );
-                    return None;
-                }
+        let of_task = [&raw.memory_stat, &raw.sched, &raw.sched_change];
+        if let Some(name) = of_task.into_iter().flatten().next() {
+            let name = name.clone();
+            let measure = self.measure()?;
+            let task = self.measured_task(&measure)?;
+            if kind == "memory-stat" && !self.steps.in_cgroups.contains(&task) {
+                let message = format!("task {task:?} is in no control group of its own");
+                self.problems.add(path, message);
+            }
+            return Some(match kind {
                 "memory-stat" => Observable::MemoryStat {
                     measure,
                     task,
@@ -164,152 +97,126 @@ fn claim_subject(
                     task,
                     name,
                 },
-            })
+            });
         }
-        "probe" | "placement" => {
-            let asked = if kind == "probe" {
-                &steps.probes
-            } else {
-                &steps.placements
-            };
-            let task = asked_task(path, kind, raw, &name, asked, problems)?;
-            let unit = counted_in(problems);
-            if kind == "probe" {
-                return Some(Observable::Probe {
-                    task,
-                    region: name,
-                    unit,
-                });
+        if let Some(region) = &raw.probe {
+            return Some(Observable::Probe {
+                task: self.asked_task(kind, region, &self.steps.probes)?,
+                region: region.clone(),
+                unit: self.unit(),
+            });
+        }
+        if let Some(region) = &raw.placement {
+            let unit = self.unit();
+            if matches!(unit, Unit::Vmas | Unit::PercentOfVmas) {
+                let message = "a placement is counted in pages or percent-of-pages";
+                self.problems.add(format!("{path}.in"), message);
             }
+            let task = self.asked_task(kind, region, &self.steps.placements)?;
             let Some(node) = raw.node else {
-                problems.add(path, "`placement` needs `node`");
+                self.problems.add(path, "`placement` needs a `node`");
                 return None;
             };
-            extent.node(&format!("{path}.node"), node, problems);
-            Some(Observable::Placement {
+            extent.node(&format!("{path}.node"), node, self.problems);
+            return Some(Observable::Placement {
                 task,
-                region: name,
+                region: region.clone(),
                 node,
                 unit,
-            })
+            });
         }
-        "exit-status" => {
-            if !steps.exits.contains(&name) {
-                let known = steps.exits.iter().map(String::as_str);
+        if let Some(task) = &raw.exit_status {
+            if !self.steps.exits.contains(task) {
+                let known = self.steps.exits.iter().map(String::as_str);
                 let at = format!("{path}.exit-status");
-                problems.unknown(&at, "action `exit` of a task", &name, known);
+                let what = "action `exit` of a task";
+                self.problems.unknown(&at, what, task, known);
             }
-            Some(Observable::ExitStatus { task: name })
+            return Some(Observable::ExitStatus { task: task.clone() });
         }
-        _ => {
-            if !is_fact(&name) {
-                problems.add_with_help(
-                    format!("{path}.fact"),
-                    format!("guests tell no fact {name:?}"),
-                    "there are: nodes, cpus, numa_balancing, thp, node0.cpus, \
-                     node0.memory-kib, node0.distance.1",
-                );
+        let name = raw.fact.clone()?;
+        if !is_fact(&name) {
+            let names: Vec<&str> = FACTS.iter().map(|(name, _)| *name).collect();
+            let message = format!("there is no fact {name:?}");
+            let help = format!("there are: {}", names.join(", "));
+            self.problems
+                .add_with_help(format!("{path}.fact"), message, help);
+        }
+        Some(Observable::Fact { name })
+    }
+
+    fn unit(&self) -> Unit {
+        match self.raw.r#in {
+            None | Some(RawUnit::Pages) => Unit::Pages,
+            Some(RawUnit::PercentOfPages) => Unit::PercentOfPages,
+            Some(RawUnit::Vmas) => Unit::Vmas,
+            Some(RawUnit::PercentOfVmas) => Unit::PercentOfVmas,
+        }
+    }
+
+    fn measure(&mut self) -> Option<String> {
+        let known = &self.steps.measures;
+        match &self.raw.measure {
+            None => {
+                let message = "`measure` is needed: which measurement is this about?";
+                self.problems.add(self.path, message);
+                None
             }
-            Some(Observable::Fact { name })
+            Some(name) if !known.contains_key(name) => {
+                let at = format!("{}.measure", self.path);
+                let known = known.keys().map(String::as_str);
+                self.problems.unknown(&at, "measurement", name, known);
+                None
+            }
+            Some(name) => Some(name.clone()),
         }
     }
-}
 
-fn measure(
-    path: &str,
-    raw: &RawAssertion,
-    steps: &steps::Resolved,
-    problems: &mut Problems,
-) -> Option<String> {
-    match &raw.measure {
-        None => {
-            problems.add(
-                path,
-                "`measure` is needed: which measurement is this about?",
-            );
-            None
-        }
-        Some(name) if !steps.measures.contains_key(name) => {
-            let known = steps.measures.keys().map(String::as_str);
-            problems.unknown(&format!("{path}.measure"), "measurement", name, known);
-            None
-        }
-        Some(name) => Some(name.clone()),
-    }
-}
-
-// The task that is meant: the one named, or the only one of the measurement's step.
-fn measured_task(
-    path: &str,
-    raw: &RawAssertion,
-    measure: &str,
-    steps: &steps::Resolved,
-    problems: &mut Problems,
-) -> Option<String> {
-    let tasks = steps.measures.get(measure)?;
-    match &raw.task {
-        Some(task) if !tasks.alive.contains(task) => {
-            let known = tasks.alive.iter().map(String::as_str);
-            problems.unknown(
-                &format!("{path}.task"),
-                "living task in that step:",
-                task,
-                known,
-            );
-            None
-        }
-        Some(task) => Some(task.clone()),
-        None if tasks.acting.len() == 1 => tasks.acting.first().cloned(),
-        None => {
-            problems.add(path, "`task` is needed: that step has not exactly one task");
-            None
+    /// The task that is meant: the one named, or the only one of the measurement's step.
+    fn measured_task(&mut self, measure: &str) -> Option<String> {
+        let tasks = self.steps.measures.get(measure)?;
+        match &self.raw.task {
+            Some(task) if !tasks.alive.contains(task) => {
+                let at = format!("{}.task", self.path);
+                let known = tasks.alive.iter().map(String::as_str);
+                self.problems
+                    .unknown(&at, "living task in that step:", task, known);
+                None
+            }
+            Some(task) => Some(task.clone()),
+            None if tasks.acting.len() == 1 => tasks.acting.first().cloned(),
+            None => {
+                let message = "`task` is needed: not exactly one task acts in that step";
+                self.problems.add(self.path, message);
+                None
+            }
         }
     }
-}
 
-fn asked_task(
-    path: &str,
-    kind: &str,
-    raw: &RawAssertion,
-    region: &str,
-    asked: &BTreeSet<(String, String)>,
-    problems: &mut Problems,
-) -> Option<String> {
-    let of_region: Vec<&String> = asked
-        .iter()
-        .filter(|(_, name)| name == region)
-        .map(|(task, _)| task)
-        .collect();
-    match &raw.task {
-        Some(task) if of_region.contains(&task) => Some(task.clone()),
-        None if of_region.len() == 1 => of_region.first().map(|task| (*task).clone()),
-        None if of_region.len() > 1 => {
-            problems.add(
-                path,
-                "`task` is needed: several tasks have a region of that name",
-            );
-            None
+    /// The task whose region was asked about.
+    fn asked_task(
+        &mut self,
+        kind: &str,
+        region: &str,
+        asked: &BTreeSet<(String, String)>,
+    ) -> Option<String> {
+        let of_region = asked.iter().filter(|(_, name)| name == region);
+        let tasks: Vec<&String> = of_region.map(|(task, _)| task).collect();
+        match (&self.raw.task, &tasks[..]) {
+            (Some(task), tasks) if tasks.contains(&task) => Some(task.clone()),
+            (None, [task]) => Some((*task).clone()),
+            (None, [_, _, ..]) => {
+                let message = "`task` is needed: several tasks have a region of that name";
+                self.problems.add(self.path, message);
+                None
+            }
+            _ => {
+                let at = format!("{}.{kind}", self.path);
+                let known = asked.iter().map(|(_, region)| region.as_str());
+                let what = format!("action `{kind}` of region");
+                self.problems.unknown(&at, &what, region, known);
+                None
+            }
         }
-        _ => {
-            let known = asked.iter().map(|(_, region)| region.as_str());
-            let what = format!("action `{kind}` of region");
-            problems.unknown(&format!("{path}.{kind}"), &what, region, known);
-            None
-        }
-    }
-}
-
-/// Whether a guest's start tells something of that name (`images/agent/src/topology.rs`).
-fn is_fact(name: &str) -> bool {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    match name
-        .strip_prefix("node")
-        .and_then(|rest| rest.split_once('.'))
-    {
-        Some((node, what)) => {
-            let distance = what.strip_prefix("distance.").is_some_and(number);
-            number(node) && (matches!(what, "cpus" | "memory-kib") || distance)
-        }
-        None => matches!(name, "nodes" | "cpus" | "numa_balancing" | "thp"),
     }
 }

@@ -8,11 +8,16 @@ mod assertion;
 mod assertions;
 mod error;
 mod extent;
+mod facts;
+mod feasible;
+mod grammar;
+mod home;
 mod name;
 mod position;
 mod problems;
 mod quantity;
 mod raw;
+mod reference;
 mod regions;
 mod resolve;
 mod since;
@@ -21,6 +26,7 @@ mod steps;
 mod tasks;
 mod tunables;
 mod vacuity;
+mod yaml;
 
 use std::collections::BTreeMap;
 
@@ -30,6 +36,7 @@ use numalab_protocol::plan::{Cgroup, CgroupVersion, Plan, Setting, Step, Task};
 pub use assertion::{Assertion, Bound, Observable, Unit};
 pub use error::{Problem, ReadError, ScenarioError};
 pub use position::Place;
+pub use reference::reference;
 pub use since::{DoesNotApply, Release, Since};
 
 use crate::guest::topology::Machine;
@@ -153,13 +160,13 @@ impl Scenario {
     pub fn is_about_behaviour(&self) -> bool {
         self.expectations
             .iter()
-            .any(|assertion| assertion.subject.idle().is_some())
+            .any(|assertion| assertion.observable.idle().is_some())
     }
 }
 
-/// The JSON schema of a scenario's text, for editors.
+/// The JSON schema of a scenario file, for editors.
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(raw::RawScenario).to_value()
+    raw::schema()
 }
 
 #[cfg(test)]

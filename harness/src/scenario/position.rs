@@ -1,10 +1,11 @@
 //! Where in a YAML text a value stands.
 //!
-//! The deserializer reports the place of a value that it refuses. What is found out later
-//! (an unknown task, a missing control) is known by its path, such as `steps[1].run[0].task`,
-//! and this index tells where that path stands. It also finds keys given twice.
+//! The deserializer reports the place of a value that it refuses. A mistake that is found
+//! later (an unknown task, a missing control) is known by its path, such as
+//! `steps[1].run[0].task`, and this index gives the place of that path. It also finds keys
+//! that are given twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use saphyr_parser::{Event, Parser, Span};
 
@@ -19,19 +20,29 @@ pub struct Place {
     pub length: usize,
 }
 
-/// The places of all values of one document, and the keys that are given twice.
+impl Place {
+    /// The beginning of a text.
+    pub(crate) const START: Place = Place {
+        line: 1,
+        column: 1,
+        length: 1,
+    };
+}
+
+/// The places of all keys and values of one document, and the keys that are given twice.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     places: BTreeMap<String, Place>,
+    keys: BTreeMap<String, Place>,
     pub(crate) doubled: Vec<(String, Place)>,
 }
 
-/// Brackets within brackets that are read: what a scenario has are fewer than ten.
+/// The deepest nesting of brackets that is read; a scenario needs fewer than ten levels.
 const DEEPEST: usize = 64;
 
-/// Where brackets are nested deeper than in any scenario. Both parsers take a time for these
-/// that grows with the square of their number, so they are counted before; those within texts
-/// and comments, too, which come in pairs or are few.
+/// Where brackets are nested deeper than in any scenario. Both parsers take a time that grows
+/// with the square of the depth, so it is checked before. Brackets within strings and comments
+/// count, too; they come in pairs or are few.
 pub(crate) fn too_deep(text: &str) -> Option<Place> {
     let mut depth = 0_usize;
     for (line, letters) in text.lines().enumerate() {
@@ -88,7 +99,8 @@ impl Index {
                         let full = join(path, &value);
                         // Until its value comes, a key's own place is the best one.
                         let place = place(span, length);
-                        if index.places.insert(full.clone(), place).is_some() {
+                        index.places.insert(full.clone(), place);
+                        if index.keys.insert(full.clone(), place).is_some() {
                             index.doubled.push((full, place));
                         }
                         *key = Some(value.into_owned());
@@ -119,6 +131,25 @@ impl Index {
         path
     }
 
+    /// The keys of the mapping at a path.
+    pub(crate) fn keys(&self, path: &str) -> BTreeSet<String> {
+        let inside = |full: &String| {
+            let rest = full.strip_prefix(path)?;
+            let key = if path.is_empty() {
+                rest
+            } else {
+                rest.strip_prefix('.')?
+            };
+            (!key.contains(['.', '['])).then(|| key.to_owned())
+        };
+        self.keys.keys().filter_map(inside).collect()
+    }
+
+    /// The place of a key, if the text has it.
+    pub(crate) fn key(&self, path: &str) -> Option<Place> {
+        self.keys.get(path).copied()
+    }
+
     /// The place of a path, or of the nearest value around it.
     pub(crate) fn find(&self, path: &str) -> Place {
         let mut path = path;
@@ -128,13 +159,7 @@ impl Index {
             }
             match path.rfind(['.', '[']) {
                 Some(end) => path = &path[..end],
-                None if path.is_empty() => {
-                    return Place {
-                        line: 1,
-                        column: 1,
-                        length: 1,
-                    };
-                }
+                None if path.is_empty() => return Place::START,
                 None => path = "",
             }
         }

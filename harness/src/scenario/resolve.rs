@@ -9,72 +9,52 @@ use numalab_protocol::plan::CgroupVersion;
 use super::assertion::Assertion;
 use super::error::{Problem, ScenarioError};
 use super::extent::Extent;
-use super::position::{Index, Place, too_deep};
+use super::feasible::Feasibility;
+use super::home::Homes;
+use super::position::{Index, too_deep};
 use super::problems::Problems;
 use super::raw::{RawAssertion, RawMachine, RawScenario, RawSince};
 use super::since::{Release, Since};
-use super::{Scenario, Work, assertions, name, quantity, steps, tasks, tunables, vacuity};
+use super::vacuity::Vacuity;
+use super::{Scenario, Work, assertions, name, quantity, steps, tasks, tunables, yaml};
 use crate::guest::topology::{Machine, Node};
-
-/// Letters of the deserializer's message that are shown: it quotes a text whole.
-const LONGEST: usize = 300;
 
 pub(super) fn resolve(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
     let error = |problems: Vec<Problem>| ScenarioError {
         file: file.to_string(),
         problems,
     };
+    let one = |place, message, help| error(vec![Problem::new(file, text, place, message, help)]);
     if let Some(place) = too_deep(text) {
         let message = "brackets are nested deeper than in any scenario".to_owned();
-        return Err(error(vec![Problem::new(file, text, place, message, None)]));
+        return Err(one(place, message, None));
     }
     let index = Index::new(text);
-    let doubled: Vec<Problem> = index
-        .doubled
-        .iter()
-        .map(|(path, place)| {
-            Problem::new(file, text, *place, format!("`{path}` is given twice"), None)
-        })
-        .collect();
+    let doubled = index.doubled.iter().map(|(path, place)| {
+        let message = format!("`{path}` is given twice");
+        Problem::new(file, text, *place, message, None)
+    });
+    let doubled: Vec<Problem> = doubled.collect();
     if !doubled.is_empty() {
         return Err(error(doubled));
     }
-    let raw: RawScenario = serde_yaml::from_str(text).map_err(|problem| {
-        let place = problem.location().map_or(
-            Place {
-                line: 1,
-                column: 1,
-                length: 1,
-            },
-            |at| Place {
-                line: at.line(),
-                column: at.column(),
-                length: 1,
-            },
-        );
-        let message = problem.to_string();
-        // The place is shown in front.
-        let message = message.split(" at line ").next().unwrap_or_default();
-        let message = match message.char_indices().nth(LONGEST) {
-            Some((end, _)) => format!("{} ...", &message[..end]),
-            None => message.to_owned(),
-        };
-        let help = "`numalab schema` prints what is allowed where".to_owned();
-        error(vec![Problem::new(file, text, place, message, Some(help))])
-    })?;
+    let raw = yaml::read(text, &index).map_err(
+        |yaml::Mistake {
+             place,
+             message,
+             help,
+         }| { one(place, message, Some(help)) },
+    )?;
 
     let mut problems = Problems::default();
-    let scenario = scenario(file, text, raw, &mut problems);
-    match scenario {
+    match scenario(file, text, raw, &mut problems) {
         Some(scenario) if problems.is_empty() => Ok(scenario),
-        _ => Err(error(
-            problems
-                .into_iter()
-                .map(|(path, message, help)| {
-                    Problem::new(file, text, index.find(&path), message, help)
-                })
-                .collect(),
-        )),
+        _ => {
+            let problems = problems.into_iter().map(|(path, message, help)| {
+                Problem::new(file, text, index.find(&path), message, help)
+            });
+            Err(error(problems.collect()))
+        }
     }
 }
 
@@ -84,14 +64,14 @@ fn scenario(
     raw: RawScenario,
     problems: &mut Problems,
 ) -> Option<Scenario> {
-    let name = name::of_file(file);
+    let name = problems.take("", name::of_file(file))?;
     if raw.summary.trim().is_empty() {
         problems.add("summary", "the summary is empty");
     }
     if let Some(shift) = raw.shift.filter(|shift| *shift > 10) {
         problems.add(
             "shift",
-            format!("shift {shift} is out of range: QEMU takes 0 to 10"),
+            format!("shift {shift} is out of range: QEMU accepts 0 to 10"),
         );
     }
     let since = raw.since.and_then(|raw| since(raw, problems));
@@ -102,14 +82,14 @@ fn scenario(
         Some(other) => {
             problems.add(
                 "cgroup-version",
-                format!("there is no version {other}: 1 or 2"),
+                format!("there is no version {other}, only 1 and 2"),
             );
             CgroupVersion::V2
         }
     };
     let settings = tunables::balancing(&raw.balancing, problems);
 
-    let extent = Extent::of(machine.as_ref());
+    let extent = &Extent::new(machine.as_ref());
     let mut cgroups = tasks::cgroups(&raw.cgroups, extent, problems);
     let mut resolved_tasks = BTreeMap::new();
     for (name, raw) in &raw.tasks {
@@ -119,9 +99,6 @@ fn scenario(
     }
 
     let resolved = steps::resolve(&raw.steps, &raw.tasks, &cgroups, extent, problems);
-    if raw.expect.is_empty() {
-        problems.add("expect", "nothing is expected");
-    }
     let mut all = |key: &str, raw: &[RawAssertion]| -> Vec<Assertion> {
         let assertions = raw.iter().enumerate().filter_map(|(i, raw)| {
             assertions::resolve(&format!("{key}[{i}]"), raw, &resolved, extent, problems)
@@ -130,15 +107,25 @@ fn scenario(
     };
     let guards = all("guards", &raw.guards);
     let expectations = all("expect", &raw.expect);
+    let machine = machine?;
     if problems.is_empty() {
-        let uncontrolled = vacuity::uncontrolled(&guards, &expectations, &resolved.measures);
-        let untouched = vacuity::untouched(&expectations, &resolved.measures);
-        for (i, sentence) in uncontrolled.into_iter().chain(untouched) {
-            problems.add(format!("expect[{i}]"), sentence);
-        }
-        if let Some(sentence) = vacuity::without_scan(&guards, &expectations) {
-            problems.add("expect", sentence);
-        }
+        let feasibility = Feasibility {
+            machine: &machine,
+            settings: &settings,
+            steps: &resolved.steps,
+            measures: &resolved.measures,
+        };
+        feasibility.check("guards", &guards, problems);
+        feasibility.check("expect", &expectations, problems);
+    }
+    if problems.is_empty() {
+        let vacuity = Vacuity {
+            guards: &guards,
+            expectations: &expectations,
+            measures: &resolved.measures,
+            homes: &Homes::new(&machine, &resolved_tasks, &cgroups, &resolved.steps),
+        };
+        vacuity.check(problems);
     }
     let work = Work {
         cgroup_version,
@@ -148,7 +135,6 @@ fn scenario(
         tasks: resolved_tasks,
         steps: resolved.steps,
     };
-    let machine = machine?;
     let scenario = Scenario {
         name,
         file: file.to_owned(),
@@ -173,7 +159,10 @@ fn scenario(
 
 fn since(raw: RawSince, problems: &mut Problems) -> Option<Since> {
     if raw.because.trim().is_empty() {
-        problems.add("since.because", "`because` is empty: say what came with it");
+        problems.add(
+            "since.because",
+            "`because` is empty: say what the release introduced",
+        );
     }
     let release = problems.take("since.release", Release::parse(&raw.release))?;
     Some(Since {
@@ -207,7 +196,7 @@ fn machine(raw: &RawMachine, problems: &mut Problems) -> Option<Machine> {
                 if given {
                     problems.add(
                         format!("machine.{key}"),
-                        format!("`{key}` goes with `nodes`"),
+                        format!("`{key}` does not go with `each-node`"),
                     );
                 }
             }
@@ -222,7 +211,7 @@ fn machine(raw: &RawMachine, problems: &mut Problems) -> Option<Machine> {
             nodes.collect::<Option<Vec<_>>>()?
         }
         _ => {
-            problems.add("machine", "a machine has either `nodes` or `each-node`");
+            problems.add("machine", "a machine needs either `nodes` or `each-node`");
             return None;
         }
     };

@@ -1,6 +1,6 @@
-//! Counters whose names may be misspelt: found out before a guest is booted for nothing.
+//! Counters whose names may be misspelt, found before a guest is booted for nothing.
 //!
-//! A kernel may have counters that are not known here, so this is a doubt and never a mistake.
+//! A kernel may have counters that are not known here, so this is a warning and no error.
 
 use super::assertion::{Assertion, Observable};
 
@@ -42,13 +42,19 @@ const OF_A_TASK: [&str; 5] = [
     "total_numa_faults",
 ];
 
-/// How many letters a slip of the keyboard gets wrong.
+/// The most letters of a typing error.
 const SLIP: usize = 2;
 
-/// What a assertion may mean that names something nearly like a counter that is known: the key
-/// that names it, what it says, and what it may mean.
+/// Whether a counter of `/proc/vmstat` or `memory.stat` counts events, so that it never
+/// decreases.
+pub(super) fn counts_events(name: &str) -> bool {
+    COUNTED.contains(&name)
+}
+
+/// The counter that a name nearly spells: the key that holds the name, the name, and that
+/// counter.
 pub(super) fn doubt(assertion: &Assertion) -> Option<(&'static str, &str, &'static str)> {
-    let (key, name, known): (_, _, &[&'static str]) = match &assertion.subject {
+    let (key, name, known): (_, _, &[&'static str]) = match &assertion.observable {
         Observable::Counter { name, .. } => ("counter", name, &COUNTED),
         Observable::MemoryStat { name, .. } => ("memory-stat", name, &COUNTED),
         Observable::Sched { name, .. } => ("sched", name, &OF_A_TASK),

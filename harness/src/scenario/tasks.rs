@@ -5,75 +5,74 @@ use std::collections::BTreeMap;
 use numalab_protocol::plan::{Cgroup, Policy, PolicyMode, Task};
 
 use super::extent::Extent;
-use super::name::is_name;
+use super::name;
 use super::problems::Problems;
 use super::raw::{RawCgroup, RawPolicyMode, RawTask};
 
 /// Resolves the control groups that are named, and adds parents that are not.
 pub(super) fn cgroups(
     raw: &BTreeMap<String, RawCgroup>,
-    extent: Extent,
+    extent: &Extent,
     problems: &mut Problems,
 ) -> BTreeMap<String, Cgroup> {
     let mut cgroups = BTreeMap::new();
-    for (path, cgroup) in raw {
+    for (path, group) in raw {
         let at = format!("cgroups.{path}");
-        if !path.split('/').all(is_name) {
-            problems.add(
-                &at,
-                format!("{path:?} is no path of names such as a or a/b"),
-            );
+        if !path.split('/').all(name::is_name) {
+            let message = format!("{path:?} is not a path of names such as a or a/b");
+            problems.add(&at, message);
         }
         // Without a cpuset of its own a group inherits its parent's.
         for (end, _) in path.match_indices('/') {
             let parent = path[..end].to_owned();
-            let none = Cgroup {
-                path: parent.clone(),
+            cgroups.entry(parent.clone()).or_insert(Cgroup {
+                path: parent,
                 mems: None,
                 cpus: None,
-            };
-            cgroups.entry(parent).or_insert(none);
+            });
         }
-        if let Some(text) = &cgroup.mems {
-            extent.nodes(&format!("{at}.mems"), text, problems);
-        }
-        if let Some(text) = &cgroup.cpus {
-            extent.cpus(&format!("{at}.cpus"), text, problems);
-        }
-        let (mems, cpus) = (cgroup.mems.clone(), cgroup.cpus.clone());
-        cgroups.insert(
-            path.clone(),
-            Cgroup {
-                path: path.clone(),
-                mems,
-                cpus,
-            },
-        );
+        let lists = [("mems", &group.mems), ("cpus", &group.cpus)];
+        let group = cgroup(path.clone(), &at, lists, extent, problems);
+        cgroups.insert(path.clone(), group);
     }
     cgroups
 }
 
-/// A policy of its parts; `path` is that of the task or action.
+/// A control group with a cpuset, whose lists are at these keys of `at`: memory nodes, then
+/// CPUs.
+pub(super) fn cgroup(
+    path: String,
+    at: &str,
+    [mems, cpus]: [(&str, &Option<String>); 2],
+    extent: &Extent,
+    problems: &mut Problems,
+) -> Cgroup {
+    if let (key, Some(text)) = mems {
+        extent.nodes(&format!("{at}.{key}"), text, problems);
+    }
+    if let (key, Some(text)) = cpus {
+        extent.cpus(&format!("{at}.{key}"), text, problems);
+    }
+    let (mems, cpus) = (mems.1.clone(), cpus.1.clone());
+    Cgroup { path, mems, cpus }
+}
+
+/// A policy of its parts (mode, nodes, `MPOL_F_NUMA_BALANCING`) at `path`.
 pub(super) fn policy(
     path: &str,
-    mode: Option<RawPolicyMode>,
-    nodes: Option<&str>,
-    balancing: Option<bool>,
-    extent: Extent,
+    (mode, nodes, balancing): (Option<RawPolicyMode>, Option<&str>, Option<bool>),
+    extent: &Extent,
     problems: &mut Problems,
 ) -> Option<Policy> {
     let nodes_path = format!("{path}.policy-nodes");
     let Some(mode) = mode else {
-        for (key, given) in [
+        let keys = [
             ("policy-nodes", nodes.is_some()),
             ("policy-balancing", balancing.is_some()),
-        ] {
-            if given {
-                problems.add(
-                    format!("{path}.{key}"),
-                    format!("`{key}` goes with `policy`"),
-                );
-            }
+        ];
+        for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
+            let message = format!("`{key}` does not go without `policy`");
+            problems.add(format!("{path}.{key}"), message);
         }
         return None;
     };
@@ -107,78 +106,50 @@ pub(super) fn policy(
 pub(super) fn task(
     name: &str,
     raw: &RawTask,
-    extent: Extent,
+    extent: &Extent,
     cgroups: &mut BTreeMap<String, Cgroup>,
     problems: &mut Problems,
 ) -> Option<Task> {
     let path = format!("tasks.{name}");
-    if !is_name(name) {
-        problems.add(
-            &path,
-            "a task's name is made of lower-case letters, digits and dashes",
-        );
-    }
-    let cpus = raw
-        .cpus
-        .as_deref()
-        .map(|text| extent.cpus(&format!("{path}.cpus"), text, problems));
+    name::check(&path, "task", name, problems);
+    let cpus = raw.cpus.as_deref();
+    let cpus = cpus.map(|text| extent.cpus(&format!("{path}.cpus"), text, problems));
     let threads = raw.threads.unwrap_or(1);
     if !(1..=1024).contains(&threads) {
-        problems.add(
-            format!("{path}.threads"),
-            format!("{threads} threads: 1 to 1024"),
-        );
+        let message = format!("a task has 1 to 1024 threads, not {threads}");
+        problems.add(format!("{path}.threads"), message);
     }
     let own = raw.cpuset_mems.is_some() || raw.cpuset_cpus.is_some();
-    if let Some(text) = &raw.cpuset_mems {
-        extent.nodes(&format!("{path}.cpuset-mems"), text, problems);
+    if let Some(group) = &raw.cgroup {
+        let at = format!("{path}.cgroup");
+        if own {
+            let message = "a task is either in a `cgroup`, or in a control group of its own, \
+                           which `cpuset-mems` and `cpuset-cpus` create";
+            problems.add(at, message);
+        } else if !cgroups.contains_key(group) {
+            let known = cgroups.keys().map(String::as_str);
+            problems.unknown(&at, "control group", group, known);
+        }
+    } else if own {
+        let lists = [
+            ("cpuset-mems", &raw.cpuset_mems),
+            ("cpuset-cpus", &raw.cpuset_cpus),
+        ];
+        let group = cgroup(name.to_owned(), &path, lists, extent, problems);
+        if cgroups.insert(name.to_owned(), group).is_some() {
+            let message = format!("`cgroups` already has a group of that name: {name}");
+            problems.add(&path, message);
+        }
     }
-    if let Some(text) = &raw.cpuset_cpus {
-        extent.cpus(&format!("{path}.cpuset-cpus"), text, problems);
-    }
-    let cgroup = match (&raw.cgroup, own) {
-        (Some(_), true) => {
-            problems.add(
-                format!("{path}.cgroup"),
-                "a task has either `cgroup`, or a control group of its own by `cpuset-mems` \
-                 and `cpuset-cpus`",
-            );
-            None
-        }
-        (Some(cgroup), false) => {
-            if !cgroups.contains_key(cgroup) {
-                let known = cgroups.keys().map(String::as_str);
-                problems.unknown(&format!("{path}.cgroup"), "control group", cgroup, known);
-            }
-            Some(cgroup.clone())
-        }
-        (None, true) => {
-            if cgroups.contains_key(name) {
-                problems.add(&path, format!("`cgroups` has a group of that name: {name}"));
-            }
-            let cgroup = Cgroup {
-                path: name.to_owned(),
-                mems: raw.cpuset_mems.clone(),
-                cpus: raw.cpuset_cpus.clone(),
-            };
-            cgroups.insert(name.to_owned(), cgroup);
-            Some(name.to_owned())
-        }
-        (None, false) => None,
-    };
-    let nodes = raw.policy_nodes.as_deref();
-    let policy = policy(
-        &path,
+    let parts = (
         raw.policy,
-        nodes,
+        raw.policy_nodes.as_deref(),
         raw.policy_balancing,
-        extent,
-        problems,
     );
     Some(Task {
         cpus: cpus.flatten().unwrap_or_default(),
-        cgroup,
+        cgroup: raw.cgroup.clone().or(own.then(|| name.to_owned())),
         threads,
-        policy,
+        policy: policy(&path, parts, extent, problems),
     })
 }

@@ -66,7 +66,7 @@ fn each_mistake_is_reported_where_it_stands() {
         (
             "for: 3s",
             "during: 3s",
-            "8:41: steps[0].run[0]: unknown field `during`",
+            "8:41: unknown key `during` in steps[0].run[0]",
         ),
         (
             "threads: 2",
@@ -133,7 +133,7 @@ fn each_mistake_is_reported_where_it_stands() {
         (
             "touch: 4MiB, for: 3s",
             "for: 3s",
-            "8:12: an action has exactly one verb",
+            "8:12: an action needs exactly one verb",
         ),
         (
             "touch: 4MiB",
@@ -143,7 +143,7 @@ fn each_mistake_is_reported_where_it_stands() {
         (
             "equals: 0",
             "equals: 0, at-most: 3",
-            "14:5: exactly one of `equals`",
+            "14:5: an assertion needs exactly one of `equals`",
         ),
         (
             "equals: 0, because: it returns early",
@@ -168,7 +168,7 @@ fn each_mistake_is_reported_where_it_stands() {
         (
             "measure: control\n",
             "measure: pinned\n",
-            "there is a measurement \"pinned\" already",
+            "there already is a measurement \"pinned\"",
         ),
         (
             "guards:\n",
@@ -219,7 +219,7 @@ fn all_problems_are_reported_at_once() {
 }
 
 #[test]
-fn a_claim_that_an_idle_task_satisfies_needs_a_control() {
+fn an_assertion_that_an_idle_task_satisfies_needs_a_control() {
     // No guard, a guard of another counter, a guard that an idle task satisfies.
     let guard = "  - { measure: control, counter: numa_pte_updates, at-least: 1000, because: balancing is on }\n";
     for other in [
@@ -230,7 +230,7 @@ fn a_claim_that_an_idle_task_satisfies_needs_a_control() {
     ] {
         let found = problems(guard, other);
         assert!(
-            found.contains("a guard must demand activity of numa_pte_updates"),
+            found.contains("a guard must require activity of numa_pte_updates"),
             "{found}"
         );
     }
@@ -272,7 +272,7 @@ fn what_an_idle_kernel_gives_is_refused() {
         refused(
             touch,
             &format!("expect:\n  - {{ measure: m, {name}, at-least: 1, because: it moves }}"),
-            "would hold on a kernel that never scans",
+            "would also hold on a kernel that never scans",
         );
     }
     // Moving a cpuset's pages counts as a migration, too.
@@ -280,7 +280,7 @@ fn what_an_idle_kernel_gives_is_refused() {
         "  - { measure: m, run: [ { task: t, touch: 1MiB, for: 1s }, { task: t, placement: 1MiB } ] }",
         "guards:\n  - { measure: m, counter: pgmigrate_success, at-least: 1, because: b }\n\
          expect:\n  - { placement: 1MiB, node: 1, at-least: 9, because: b }",
-        "a guard must demand activity of numa_pages_migrated",
+        "a guard must require activity of numa_pte_updates or numa_hint_faults or",
     );
     // A subject that does nothing.
     let control =
@@ -300,7 +300,7 @@ fn what_an_idle_kernel_gives_is_refused() {
         refused(
             &format!("{touch}\n{}", short.replace("TIME", time)),
             &format!("{control}{expect}"),
-            "touching `for` no longer a time",
+            "would also satisfy `short: numa_pte_updates = 0`",
         );
     }
     for nothing in ["passes: 0", "for: 0ms"] {
@@ -327,7 +327,7 @@ fn what_lies_outside_of_the_machine_is_refused() {
         (
             "cpuset-mems: \"0\"",
             "cpuset-mems: \"\"",
-            "no node is named",
+            "the list names no node",
         ),
         (
             "touch: 4MiB",
@@ -357,6 +357,250 @@ fn what_lies_outside_of_the_machine_is_refused() {
 }
 
 #[test]
+fn what_no_guest_can_show_is_refused() {
+    // The value, and what it is compared with, by the assertion and another line of the text.
+    let guard = "measure: control, counter: numa_pte_updates, at-least: 1000";
+    let table = [
+        // Bounds outside of what there is.
+        (
+            guard,
+            guard,
+            "equals: 0,",
+            "equals: -7,",
+            "is never less than 0",
+        ),
+        (
+            guard,
+            guard,
+            "equals: 0,",
+            "at-most: -1,",
+            "is never less than 0",
+        ),
+        (
+            guard,
+            guard,
+            "equals: 0,",
+            "at-least: -3,",
+            "every run satisfies this",
+        ),
+        (
+            guard,
+            "measure: control, sched: numa_preferred_nid, at-least: 2",
+            "",
+            "",
+            "`control: numa_preferred_nid` is always between -1 and 1",
+        ),
+        // No balancing, and none yet.
+        (
+            "nodes: 2",
+            "nodes: 1, cpus-per-node: 2",
+            "",
+            "",
+            "with one node the kernel does not",
+        ),
+        (
+            "steps:",
+            "balancing: { mode: 0 }\nsteps:",
+            "",
+            "",
+            "switches NUMA balancing off",
+        ),
+        (
+            "for: 3s",
+            "for: 900ms",
+            "for: 3s",
+            "for: 900ms",
+            "after the scan delay of 1000 ms",
+        ),
+        (
+            "steps:",
+            "balancing: { scan-delay: 5s }\nsteps:",
+            "",
+            "",
+            "no task of it has run for more than 3000 ms",
+        ),
+        // More memory than there is.
+        (
+            "touch: 4MiB",
+            "touch: 600MiB",
+            "",
+            "",
+            "8:35: task \"pinned\" would have 600 MiB",
+        ),
+        (
+            "touch: 4MiB",
+            "touch: 300MiB, on-node: 1",
+            "",
+            "",
+            "but node 1 has only 256 MiB",
+        ),
+    ];
+    for (from, to, also_from, also_to, words) in table {
+        let text = GOOD.replacen(from, to, 1).replacen(also_from, also_to, 1);
+        // Memory is refused where it stands, and so is a bound.
+        let found = parse(&text).expect_err(words);
+        assert!(found.contains(words), "{words}:\n{found}");
+    }
+    // A tunable that is set, or a task that was started before, makes the difference.
+    for (from, to) in [
+        ("steps:", "balancing: { scan-delay: 100ms }\nsteps:"),
+        ("steps:", "balancing: { mode: 1 }\nsteps:"),
+        (
+            "steps:\n",
+            "steps:\n  - run: [ { task: control, sleep: 2s } ]\n",
+        ),
+    ] {
+        let text = GOOD.replace("for: 3s", "for: 1s").replacen(from, to, 1);
+        assert!(parse(&text).is_ok(), "{to}: {:?}", parse(&text));
+    }
+}
+
+/// A scenario that states where the memory of a task on node 0 is.
+fn placed(task: &str, action: &str, expect: &str) -> String {
+    format!(
+        "summary: s\nmachine: {{ nodes: 2, memory-per-node: 256MiB }}\n\
+         tasks: {{ t: {{ {task} }} }}\n\
+         steps: [ {{ run: [ {{ task: t, {action} }}, {{ task: t, placement: r }} ] }} ]\n\
+         expect:\n  - {{ placement: r, {expect}, because: b }}\n"
+    )
+}
+
+#[test]
+fn a_placement_that_no_idle_guest_has_needs_no_control() {
+    let bound = "cpus: \"0\", policy: bind, policy-nodes: \"1\"";
+    let local = "cpus: \"0\"";
+    let map = "map: r, size: 4MiB";
+    let accepted = [
+        (bound, map, "node: 1, equals: 1024"),
+        (bound, map, "node: 0, equals: 0"),
+        (bound, map, "node: 1, in: percent-of-pages, at-least: 90"),
+        (
+            local,
+            "map: r, size: 4MiB, on-node: 1",
+            "node: 0, at-least: 1",
+        ),
+    ];
+    for (task, action, expect) in accepted {
+        let found = parse(&placed(task, action, expect));
+        assert!(found.is_ok(), "{expect}: {found:?}");
+    }
+    let refused = [
+        // Where the pages are anyway, whatever the policy does.
+        (local, map, "node: 0, equals: 1024"),
+        (bound, map, "node: 1, at-most: 1024"),
+        (bound, map, "node: 0, at-most: 1024"),
+        // The task may run on either node; the pages may not be there at all, or not all fit.
+        (
+            "policy: bind, policy-nodes: \"1\"",
+            map,
+            "node: 1, equals: 1024",
+        ),
+        (
+            bound,
+            "map: r, size: 4MiB, populate: false",
+            "node: 0, equals: 0",
+        ),
+        (bound, "map: r, size: 200MiB", "node: 1, at-least: 1"),
+    ];
+    for (task, action, expect) in refused {
+        let found = parse(&placed(task, action, expect)).expect_err(expect);
+        assert!(found.contains("would also satisfy"), "{expect}: {found}");
+    }
+}
+
+#[test]
+fn merge_keys_are_resolved() {
+    let text = GOOD
+        .replace("  pinned: { cpus", "  pinned: &base { threads: 3, cpus")
+        .replace(
+            "control: { cpus: \"1\"",
+            "control: { <<: *base, cpuset-mems: \"0-1\"",
+        );
+    let scenario = parse(&text).unwrap();
+    let plan = scenario.plan(&scenario.machine, 1);
+    assert_eq!(
+        (plan.tasks["pinned"].threads, plan.tasks["control"].threads),
+        (3, 2)
+    );
+    assert_eq!(plan.tasks["control"].cpus, [1]);
+    // Mistakes stand where they stand.
+    let wrong = text.replacen("for: 3s", "for: [3s]", 1);
+    let found = parse(&wrong).unwrap_err();
+    assert!(
+        found.contains(":8:46: steps[0].run[0].for: invalid type"),
+        "{found}"
+    );
+    let wrong = text.replacen("touch: 4MiB", "toch: 4MiB", 1);
+    let found = parse(&wrong).unwrap_err();
+    assert!(found.contains(":8:28: unknown key `toch`"), "{found}");
+    assert!(parse(&text.replace("*base", "3")).is_err());
+}
+
+/// The problems with their help.
+fn shown(text: &str) -> String {
+    let error = Scenario::parse(Utf8Path::new("own/x.yaml"), text).unwrap_err();
+    let mut shown = String::new();
+    miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::unicode_nocolor())
+        .with_width(400)
+        .render_report(&mut shown, &error)
+        .unwrap();
+    shown
+}
+
+#[test]
+fn an_unknown_key_is_answered_with_those_that_fit() {
+    let help = |from: &str, to: &str| {
+        let text = shown(&GOOD.replacen(from, to, 1));
+        let help = text.lines().find_map(|line| line.split_once("help: "));
+        help.unwrap_or_else(|| panic!("{text}")).1.to_owned()
+    };
+    // `for` goes with one verb only.
+    assert_eq!(
+        help("touch", "toch"),
+        "did you mean touch? There are: touch"
+    );
+    assert_eq!(
+        help("for: 3s", "fo: 3s"),
+        "did you mean for? There are: for, on-node, pages, passes, shared, until-scan-seq, within"
+    );
+    assert_eq!(
+        help(
+            "counter: numa_pte_updates, equals",
+            "counter: numa_pte_updates, nod: 1, equals"
+        ),
+        "there are: at-least, at-most"
+    );
+    assert_eq!(
+        help("threads: 2", "thread: 2"),
+        "did you mean threads? There are: cgroup, cpuset-cpus, cpuset-mems, policy, \
+         policy-balancing, policy-nodes, threads"
+    );
+}
+
+#[test]
+fn a_missing_control_is_answered_with_a_guard_to_add() {
+    let guard = "  - { measure: control, counter: numa_pte_updates, at-least: 1000, because: balancing is on }\n";
+    let text = shown(&GOOD.replacen(
+        guard,
+        "  - { measure: control, sched: numa_scan_seq, at-least: 1, because: it is on }\n",
+        1,
+    ));
+    let line =
+        "- { measure: control, counter: numa_pte_updates, at-least: 1, because: balancing is on }";
+    assert!(text.contains(line), "{text}");
+    assert!(
+        text.contains(
+            "guards[0] (`control: numa_scan_seq >= 1`) does not count: it is not about \
+             numa_pte_updates"
+        ),
+        "{text}"
+    );
+    // The line can be pasted.
+    let added = GOOD.replacen(guard, &format!("  {line}\n"), 1);
+    assert!(parse(&added).is_ok(), "{:?}", parse(&added));
+}
+
+#[test]
 fn huge_pages_have_a_gap_of_their_own() {
     let huge = GOOD.replacen("touch: 4MiB", "touch: 4MiB, pages: transparent-huge", 1);
     let scenario = parse(&huge).unwrap();
@@ -367,10 +611,16 @@ fn huge_pages_have_a_gap_of_their_own() {
 
 #[test]
 fn a_file_may_lie_anywhere() {
-    let name = |file: &str| Scenario::parse(Utf8Path::new(file), GOOD).unwrap().name;
-    assert_eq!(name("/tmp/.tmpA1/My Test.v2.yaml"), "own/my-test-v2");
-    assert_eq!(name("2nd.yaml"), "own/s2nd");
+    let parse = |file: &str| Scenario::parse(Utf8Path::new(file), GOOD);
+    let name = |file: &str| parse(file).unwrap().name;
+    assert_eq!(name("/tmp/.tmpA1/Test.v2.yaml"), "own/Test.v2");
+    assert_eq!(name("2nd.yaml"), "own/2nd");
     assert_eq!(name("suites/vma/late.yaml"), "vma/late");
+    // Under another name it would not be found.
+    for file in ["my test.yaml", "-x.yaml", "ä.yaml"] {
+        let problem = parse(file).unwrap_err().problems.remove(0);
+        assert!(problem.message.contains("rename the file"), "{problem}");
+    }
 }
 
 #[test]

@@ -6,29 +6,35 @@ use super::problems::Problems;
 use super::quantity;
 use super::raw::RawBalancing;
 
-/// The tunables by the names that a scenario uses, with their units.
-const KNOBS: [(&str, Tunable); 8] = [
-    ("mode", Tunable::NumaBalancing),
-    ("scan-delay", Tunable::ScanDelayMs),
-    ("scan-period-min", Tunable::ScanPeriodMinMs),
-    ("scan-period-max", Tunable::ScanPeriodMaxMs),
-    ("scan-size", Tunable::ScanSizeMb),
-    ("hot-threshold", Tunable::HotThresholdMs),
-    ("promote-rate-limit", Tunable::PromoteRateLimitMbps),
-    ("demotion", Tunable::DemotionEnabled),
+/// The tunables by the names that a scenario uses, with the kernel's units.
+const TUNABLES: [(&str, Tunable, &str); 8] = [
+    (
+        "mode",
+        Tunable::NumaBalancing,
+        "0 to 3, as under `balancing`",
+    ),
+    ("scan-delay", Tunable::ScanDelayMs, "milliseconds"),
+    ("scan-period-min", Tunable::ScanPeriodMinMs, "milliseconds"),
+    ("scan-period-max", Tunable::ScanPeriodMaxMs, "milliseconds"),
+    ("scan-size", Tunable::ScanSizeMb, "MiB"),
+    ("hot-threshold", Tunable::HotThresholdMs, "milliseconds"),
+    (
+        "promote-rate-limit",
+        Tunable::PromoteRateLimitMbps,
+        "MB per second",
+    ),
+    ("demotion", Tunable::DemotionEnabled, "0 or 1"),
 ];
 
-/// The knob of a name.
-pub(super) fn knob(name: &str) -> Option<Tunable> {
-    KNOBS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, knob)| *knob)
+/// The tunable of a name.
+pub(super) fn named(name: &str) -> Option<Tunable> {
+    let found = TUNABLES.iter().find(|(known, ..)| *known == name);
+    found.map(|(_, tunable, _)| *tunable)
 }
 
-/// The names of all tunables.
-pub(super) fn knob_names() -> impl Iterator<Item = &'static str> {
-    KNOBS.iter().map(|(name, _)| *name)
+/// The names of all tunables, with the kernel's units.
+pub(super) fn units() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TUNABLES.iter().map(|(name, _, unit)| (*name, *unit))
 }
 
 /// The settings of the key `balancing`.
@@ -61,9 +67,9 @@ pub(super) fn balancing(raw: &RawBalancing, problems: &mut Problems) -> Vec<Sett
         (Tunable::DemotionEnabled, raw.demotion.map(i64::from)),
         (Tunable::NumaBalancing, raw.mode),
     ];
-    let given = values.into_iter().filter_map(|(knob, value)| {
+    let given = values.into_iter().filter_map(|(tunable, value)| {
         Some(Setting {
-            tunable: knob,
+            tunable,
             value: value?,
         })
     });

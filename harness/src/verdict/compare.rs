@@ -103,9 +103,10 @@ impl Difference {
             let after = counts(patched, &fault.sign);
             let most_before = before.iter().max().copied().unwrap_or_default();
             let most_after = after.iter().max().copied().unwrap_or_default();
-            // What a busy host can bring about is nothing that the patch surely does.
+            // A busy host may cause it, or it may hide no fault at all.
             let hosts = patched.iter().any(|run| run.live) && fault.sign.kind.may_be_the_hosts();
-            let always = !hosts && after.iter().all(|count| *count > 0);
+            let always =
+                !hosts && !fault.sign.kind.is_doubtful() && after.iter().all(|count| *count > 0);
             let place = if fault.sign.is_uncounted() {
                 &mut difference.more
             } else if most_before == 0 && always {
@@ -338,11 +339,16 @@ pub fn cleanliness(base: &[Seen<'_>], patched: &[Seen<'_>]) -> (Change, Differen
         let fault_summary = run.judgement.fault_summary.as_ref();
         run.counters.is_none() && fault_summary.is_some_and(|fault_summary| fault_summary.certain)
     };
-    let word = if !whole(base) {
+    // Faults that were lost may be new, or may not be.
+    let lost = |runs: &[Seen<'_>]| {
+        let mut faults = runs.iter().flat_map(|run| run.faults);
+        faults.any(|fault| fault.sign.kind.is_doubtful())
+    };
+    let word = if !whole(base) || lost(base) {
         Change::Unclear
     } else if difference.has_new() || !patched.is_empty() && patched.iter().all(certain) {
         Change::Broken
-    } else if !whole(patched) || difference.has_doubtful() {
+    } else if !whole(patched) || lost(patched) || difference.has_doubtful() {
         Change::Unclear
     } else {
         Change::Holds

@@ -21,8 +21,10 @@ pub(crate) fn of_outcome(outcome: &Outcome, live: bool) -> Option<FaultSummary> 
     let worst = console_faults()
         .max_by_key(|console_fault| (console_fault.severity, Reverse(console_fault.line)));
     let message = worst.map(|worst| FaultSummary {
-        certain: console_faults()
-            .any(|console_fault| !(live && console_fault.kind.may_be_the_hosts())),
+        certain: console_faults().any(|console_fault| {
+            let kind = console_fault.kind;
+            !kind.is_doubtful() && !(live && kind.may_be_the_hosts())
+        }),
         what: format!("the kernel printed: {}", worst.message),
     });
     match (message, end) {

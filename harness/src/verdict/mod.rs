@@ -108,10 +108,12 @@ impl AssertionResult {
 
 impl fmt::Display for AssertionResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Assertion { subject, bound, .. } = &self.assertion;
+        let Assertion {
+            observable, bound, ..
+        } = &self.assertion;
         match &self.value {
-            Ok(value) => write!(f, "{subject} is {value} (wanted {bound})"),
-            Err(missing) => write!(f, "{subject} is not known: {missing} (wanted {bound})"),
+            Ok(value) => write!(f, "{observable} is {value} (wanted {bound})"),
+            Err(missing) => write!(f, "{observable} is not known: {missing} (wanted {bound})"),
         }
     }
 }

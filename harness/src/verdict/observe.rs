@@ -198,7 +198,7 @@ impl Observations {
     /// # Errors
     /// It was not recorded, or this kernel has no such counter.
     pub fn value(&self, assertion: &Assertion) -> Result<i64, Missing> {
-        match &assertion.subject {
+        match &assertion.observable {
             Observable::Counter { measure, name } => {
                 let (begin, end) = self.measure(measure)?.edges(measure)?;
                 change(&begin.vmstat, &end.vmstat, name, "/proc/vmstat")

@@ -19,6 +19,22 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
+#[test]
+fn the_scenario_reference_is_that_of_the_schema() {
+    let path = root().join("docs/src/scenario-reference.md");
+    let reference = numalab::scenario::reference();
+    if std::env::var_os("UPDATE_TRANSCRIPTS").is_some() {
+        fs::create_dir_all(path.parent().expect("a file lies in a folder")).unwrap();
+        fs::write(&path, &reference).unwrap();
+    }
+    let shown = fs::read_to_string(&path).unwrap();
+    assert!(
+        shown == reference,
+        "{} is not current: UPDATE_TRANSCRIPTS=1 writes it anew",
+        path.display()
+    );
+}
+
 /// A fenced block behind a comment `<!-- KIND: WHAT -->`.
 struct Block {
     what: String,

@@ -1,4 +1,4 @@
-//! What is trouble on a console, and what is not.
+//! What is a fault on a console, and what is not.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn console_faults(text: &[u8]) -> Vec<ConsoleFault> {
 const FIRST: &str = "[    0.000000] Linux version 6.12.117\n";
 
 /// Messages as kernels print them, from 6.1 to 6.18.
-const CONSOLE_FAULTS: [(&str, FaultKind); 44] = [
+const CONSOLE_FAULTS: [(&str, FaultKind); 62] = [
     (
         "[    1.000000] Kernel panic - not syncing: VFS: Unable to mount root fs",
         FaultKind::Panic,
@@ -192,9 +192,84 @@ const CONSOLE_FAULTS: [(&str, FaultKind); 44] = [
         "[   12.345678] agent: page allocation failure: order:4, mode:0xcc0",
         FaultKind::OutOfMemory,
     ),
+    // The kernel's own checks, as 6.1, 6.12 and 7.2 print them.
+    (
+        "[    0.300000] ERROR: groups don't span domain->span",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    0.300000] ERROR: parent span is not a superset of domain->span",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] unchecked MSR access error: RDMSR from 0x1b0 at rIP: 0xffffffff8 (f+0x1/0x2)",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] mm/pgtable-generic.c:51: bad pmd 00000000c0ffee00(8000000012345067)",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] agent: Corrupted page table at address 7f0000000000",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] get_swap_device: Bad swap file entry 3ffffffffffff",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] pagealloc: memory corruption",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] list_del corruption. prev->next should be ffff888003, but was 0",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] list_add double add: new=ffff888003, prev=ffff888003, next=ffff888004.",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] VFS: Busy inodes after unmount of tmpfs (tmpfs)",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] sysfs: cannot create duplicate filename '/kernel/slab/x'",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] SLUB kmalloc-64: 3 partial slabs counted but counter=2",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] psi: inconsistent task state! task=99:agent cpu=0 psi_flags=4 clear=0 set=4",
+        FaultKind::FailedCheck,
+    ),
+    (
+        "[    1.000000] softirq: huh, entered softirq 1 TIMER ffffffff81 with preempt_count 00000100, exited with 00000101?",
+        FaultKind::FailedCheck,
+    ),
+    // SLUB has no colon behind `BUG`.
+    (
+        "[    1.000000] BUG kmalloc-64 (Not tainted): Right Redzone overwritten",
+        FaultKind::Bug,
+    ),
+    (
+        "[    1.000000] BUG task_struct (Tainted: G    B W         ): Poison overwritten",
+        FaultKind::Bug,
+    ),
+    (
+        "[    1.000000] BUG: Bad page state in process agent  pfn:12345",
+        FaultKind::Bug,
+    ),
+    // Without a time stamp, before the message that the console goes on with.
+    (
+        "** 18181 printk messages dropped **",
+        FaultKind::LostMessages,
+    ),
 ];
 
-const FINE: [&str; 20] = [
+const FINE: [&str; 33] = [
     "[    0.000000] Linux version 6.12.117 (DEBUG BUILD) #1 SMP",
     "[    0.000000] Command line: console=ttyS0 oops=panic BUG: WARNING: Kernel panic - not syncing",
     "[    0.000000] Kernel command line: panic=-1 oops=panic init=/WARNING",
@@ -215,10 +290,24 @@ const FINE: [&str; 20] = [
     "Oops: a program says so",
     "tests: BUG: 0 failed",
     "INFO: task force agreed to block",
+    "ERROR: a program says so",
+    "[    1.000000] ACPI: Using IOAPIC for interrupt routing, error: none",
+    "[    1.000000] PCI: Using host bridge windows from ACPI; if necessary, use pci=nocrs and report a bug",
+    "[    1.000000] Error: Driver 'pcspkr' is already registered, aborting...",
+    "[    1.000000] tsc: Fast TSC calibration failed",
+    "[    1.000000] INFO: lockdep is turned off.",
+    "[    1.000000] INFO: NMI handler (perf_event_nmi_handler) took too long to run: 1.2 msecs",
+    "[    1.000000] sched: RT throttling activated",
+    "[    1.000000] workqueue: kswapd hogged CPU for >10000us 4 times, consider switching to WQ_UNBOUND",
+    // Messages of one place of the source alone, of which the first ten were printed.
+    "[    1.000000] some_function: 12 callbacks suppressed",
+    "[    1.000000] printk: legacy console [ttyS0] enabled",
+    "[    1.000000] VFS: Mounted root (tmpfs filesystem) readonly on device 0:2.",
+    "[    1.000000] agent: BUG kmalloc-64 (Not tainted): quoted",
 ];
 
 #[test]
-fn trouble_is_found_and_told_apart() {
+fn faults_are_found_and_distinguished() {
     for (line, kind) in CONSOLE_FAULTS {
         let found = console_faults(format!("{FIRST}{line}").as_bytes());
         let kinds: Vec<FaultKind> = found
@@ -230,7 +319,7 @@ fn trouble_is_found_and_told_apart() {
 }
 
 #[test]
-fn what_only_looks_like_trouble_is_none() {
+fn what_only_looks_like_a_fault_is_none() {
     for line in FINE {
         assert_eq!(
             console_faults(format!("{FIRST}{line}").as_bytes()),

@@ -322,7 +322,7 @@ fn values(reports: &[RunReport]) -> BTreeMap<String, Vec<Option<i64>>> {
         for assertion in &run.judgement.expectations {
             let name = format!(
                 "{} ({})",
-                assertion.assertion.subject, assertion.assertion.bound
+                assertion.assertion.observable, assertion.assertion.bound
             );
             let value = assertion.value.as_ref().ok().copied();
             values.entry(name).or_default().push(value);

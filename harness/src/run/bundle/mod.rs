@@ -314,7 +314,7 @@ fn arguments(folder: &Utf8Path, kept: &Kept, kernel: &str) -> Result<Vec<String>
 fn counters(scenario: &Scenario, seen: &Observations) -> String {
     let assertions = scenario.guards.iter().chain(&scenario.expectations);
     let claimed: Vec<(&str, &str)> = assertions
-        .filter_map(|assertion| match &assertion.subject {
+        .filter_map(|assertion| match &assertion.observable {
             Observable::Counter { measure, name } => Some((measure.as_str(), name.as_str())),
             _ => None,
         })

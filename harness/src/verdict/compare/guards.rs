@@ -60,7 +60,7 @@ mod tests {
     /// A run whose only guard, "at least 1", sees this value.
     fn judgement(value: Result<i64, String>) -> Judgement {
         let assertion = Assertion {
-            subject: Observable::Counter {
+            observable: Observable::Counter {
                 measure: "work".into(),
                 name: "numa_pte_updates".into(),
             },

@@ -1,4 +1,4 @@
-//! Where a trouble comes from, in words that two builds of almost the same source share.
+//! The place of a fault, in words that two builds of almost the same source share.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const FRAMES: usize = 5;
 /// from time to time.
 const OWNERS: usize = 2;
 
-/// The place of a trouble.
+/// The place of a fault.
 pub(super) fn of(console_fault: &ConsoleFault) -> String {
     let message = plain(&console_fault.message);
     match console_fault.kind {
@@ -28,6 +28,8 @@ pub(super) fn of(console_fault: &ConsoleFault) -> String {
         FaultKind::Oops | FaultKind::Bug => {
             with(message, instruction(console_fault), console_fault)
         }
+        // How many were lost differs from run to run.
+        FaultKind::LostMessages => String::new(),
         _ => message,
     }
 }
@@ -52,7 +54,7 @@ fn warning(console_fault: &ConsoleFault) -> Option<String> {
     })
 }
 
-/// A message with the functions that the trouble is about, or with those of its trace.
+/// A message with the functions that the fault is about, or with those of its trace.
 fn with(message: String, named: Vec<String>, console_fault: &ConsoleFault) -> String {
     let named = if named.is_empty() {
         frames(console_fault)

@@ -77,9 +77,9 @@ fn reading(edge: Edge, vmstat: &[(&str, i64)], seq: i64) -> Record {
     }
 }
 
-fn assertion(subject: Observable, bound: Bound) -> Assertion {
+fn assertion(observable: Observable, bound: Bound) -> Assertion {
     Assertion {
-        subject,
+        observable,
         bound,
         because: "a test".into(),
     }
