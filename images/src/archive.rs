@@ -4,7 +4,14 @@ use std::io::{self, Write};
 
 use cpio::newc::{Builder, ModeFileType, trailer};
 
-use crate::Module;
+/// A module of the kernel that the agent loads before anything else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// Its file's name. Modules are loaded in the order of these.
+    pub name: String,
+    /// The module, uncompressed.
+    pub bytes: Vec<u8>,
+}
 
 /// Mount points, and the directory of devices.
 const DIRECTORIES: [&str; 4] = ["dev", "proc", "sys", "cpuset"];

@@ -6,21 +6,13 @@
 mod archive;
 mod store;
 
+pub use archive::Module;
 pub use store::{Image, ImageError, get_or_build};
 
 use sha2::{Digest, Sha256};
 
 /// The agent: a static program for x86-64, PID 1 of a guest.
 static AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/numalab-agent"));
-
-/// A kernel module that the agent loads before anything else.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Module {
-    /// The name of its file. Modules are loaded in the order of their names.
-    pub name: String,
-    /// The module, uncompressed.
-    pub bytes: Vec<u8>,
-}
 
 /// The initramfs of a guest that reads its plan from fw_cfg: an uncompressed `newc` archive
 /// (`Documentation/driver-api/early-userspace/buffer-format.rst`). Reproducible.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::Module;
+use crate::archive::Module;
 
 /// An image on disk. While it or a clone of it lives, its file has a shared lock, by which
 /// those who remove unused images see that it is in use.

@@ -16,6 +16,7 @@ use crate::catalog::definition::Definition;
 use crate::error::KernelError;
 use crate::image;
 use crate::series;
+use crate::source::repository::{Commit, Repository};
 use crate::source::{tarball, url};
 use crate::spec::{Direction, Fragment, KernelSpec, Origin, Recipe, Source};
 use crate::spelling;
@@ -249,7 +250,8 @@ impl Catalog {
         if let Some(rest) = commit::of_word(word)
             && !path.exists()
         {
-            return self.commit(rest, cwd);
+            let (repository, commit, name) = commit::named(rest, cwd)?;
+            return self.of_commit(&repository, &commit, name);
         }
         if path.is_dir() {
             return self.directory(&path);
@@ -303,6 +305,20 @@ impl Catalog {
         })?;
         let (name, word) = (crate::files::name(&path), absolute(&path));
         self.plain(Source::Directory(path), name, word)
+    }
+
+    /// The kernel of a commit, with the configuration of plain sources.
+    ///
+    /// # Errors
+    /// There is no definition with that configuration.
+    pub fn of_commit(
+        &self,
+        repository: &Repository,
+        commit: &Commit,
+        name: String,
+    ) -> Result<KernelSpec, KernelError> {
+        let (source, word) = commit::source(repository, commit);
+        self.plain(source, name, word)
     }
 
     /// A source that no definition describes.

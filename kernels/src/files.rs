@@ -81,3 +81,16 @@ pub(crate) fn empty(folder: &Path) -> io::Result<()> {
     }
     fs::create_dir_all(folder)
 }
+
+/// A name as a part of a file's name that `make` and shells take as it is.
+pub(crate) fn plain(name: &str) -> String {
+    name.chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() || "._-".contains(letter) {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}

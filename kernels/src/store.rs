@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::digest::Digest;
 use crate::image::ImageKind;
 use crate::source::Identity;
-use crate::spec::Direction;
+use crate::spec::{Direction, Patch};
 use crate::tools::toolchain::Toolchain;
 use crate::warnings::CompilerWarning;
 
@@ -131,6 +131,16 @@ pub struct PatchRecord {
     pub digest: Digest,
     /// Applied or taken back.
     pub direction: Direction,
+}
+
+impl PatchRecord {
+    pub(crate) fn of(patch: &Patch) -> Self {
+        Self {
+            name: patch.name(),
+            digest: patch.digest(),
+            direction: patch.direction,
+        }
+    }
 }
 
 impl Kernel {

@@ -77,7 +77,8 @@ async fn found(bench: &Bench, form: &str, cancel: &CancellationToken) -> miette:
     let host = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
     let ui = Ui::new(false);
     let judge = Judge::new(workspace, host, &method, &ui, cancel);
-    let (report, folder) = bisect::run(workspace, &request, judge, &method, form, None, &ui).await?;
+    let (report, folder) =
+        bisect::run(workspace, &request, judge, &method, form, None, &ui).await?;
     let text = report::text(&report);
     println!("{text}report: {folder}");
     let expected = Outcome::Found {

@@ -87,10 +87,11 @@ impl Scenario {
     /// # Errors
     /// The file cannot be read, or is no scenario that can be run.
     pub fn load(file: &Utf8Path) -> miette::Result<Scenario> {
-        let text = numalab_kernels::files::read_text(file.as_std_path()).map_err(|source| ReadError {
-            file: file.to_string(),
-            source,
-        })?;
+        let text =
+            numalab_kernels::files::read_text(file.as_std_path()).map_err(|source| ReadError {
+                file: file.to_string(),
+                source,
+            })?;
         Ok(Scenario::parse(file, &text)?)
     }
 

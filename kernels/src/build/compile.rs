@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::build::log::Steps;
-use crate::build::objects::Objects;
+use crate::build::objects::ObjectTree;
 use crate::cache::{Cache, CacheError, EntryLock, Part};
 use crate::config::{self, Config, Requested};
 use crate::digest::{Digest, Digester};
@@ -36,7 +36,7 @@ pub(crate) struct Build<'a> {
     pub(crate) name: &'a str,
     pub(crate) tree: &'a SourceTree,
     pub(crate) lock: &'a EntryLock,
-    pub(crate) objects: &'a Objects,
+    pub(crate) objects: &'a ObjectTree,
     pub(crate) requested: &'a Requested,
     /// The digest of the source's Kconfig files and of what decides their meaning.
     pub(crate) kconfig: Digest,
@@ -55,7 +55,7 @@ pub(crate) struct Build<'a> {
 /// What a build with gcov starts from.
 pub(crate) struct Profiling<'a> {
     /// The object tree of the same kernel without gcov.
-    pub(crate) plain: &'a Objects,
+    pub(crate) plain: &'a ObjectTree,
     /// The files that patches touch.
     pub(crate) touched: Vec<&'a str>,
 }
@@ -148,7 +148,7 @@ impl Build<'_> {
         let Some(Profiling { plain, .. }) = self.profiling else {
             return Ok(false);
         };
-        // Objects of another commit may have included other headers.
+        // ObjectTree of another commit may have included other headers.
         let same = plain.memory().tree == self.objects.memory().tree;
         if !same || !self.objects.is_empty() || !plain.is_whole() {
             return Ok(false);

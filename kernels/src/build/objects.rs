@@ -20,14 +20,14 @@ use crate::files::empty;
 use crate::warnings::CompilerWarning;
 
 /// The object trees of one source tree.
-pub(crate) struct Objects {
+pub(crate) struct ObjectTree {
     folder: PathBuf,
     name: String,
 }
 
 /// What is remembered beside an object tree.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Memory {
+pub(crate) struct BuildState {
     /// What the `.config` in it was made from.
     pub(crate) configured: Option<Digest>,
     /// The warnings of that.
@@ -48,7 +48,7 @@ pub(crate) struct Memory {
     pub(crate) warm_steps: Option<u64>,
 }
 
-impl Objects {
+impl ObjectTree {
     /// The object tree `name` beside a source; the caller holds the entry's lock.
     pub(crate) fn of(folder: &Path, name: &str) -> Self {
         Self {
@@ -78,14 +78,14 @@ impl Objects {
         self.folder.join(format!("{}.{what}", self.name))
     }
 
-    pub(crate) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> BuildState {
         fs::read(self.beside("memory"))
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok())
             .unwrap_or_default()
     }
 
-    pub(crate) fn remember(&self, memory: &Memory) -> Result<(), CacheError> {
+    pub(crate) fn remember(&self, memory: &BuildState) -> Result<(), CacheError> {
         let path = self.beside("memory");
         let fault = |error| CacheError::io("write", &path, error);
         let text = serde_json::to_vec(memory).map_err(|error| fault(error.into()))?;
@@ -104,7 +104,7 @@ impl Objects {
         let mut removed = 0;
         if let Ok(data) = fs::metadata(&marker) {
             // Also what the configuration in it was made from is unknown now.
-            let memory = Memory {
+            let memory = BuildState {
                 configured: None,
                 ..self.memory()
             };
@@ -115,7 +115,7 @@ impl Objects {
             fs::remove_file(&marker).map_err(|error| CacheError::io("remove", &marker, error))?;
         }
         if self.is_empty() {
-            self.remember(&Memory {
+            self.remember(&BuildState {
                 compiler_warnings: Some(Vec::new()),
                 ..self.memory()
             })?;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Catalog, WordError};
+use super::error::WordError;
 use crate::error::KernelError;
 use crate::source::SourceError;
 use crate::source::repository::{Commit, Repository};
-use crate::spec::{KernelSpec, Source};
+use crate::spec::Source;
 
 /// What such a word begins with.
 const GIT: &str = "git:";
@@ -40,32 +40,22 @@ pub(super) fn error(word: &str, cwd: &Path) -> KernelError {
         })
 }
 
-impl Catalog {
-    /// The kernel of a commit, with the configuration of plain sources.
-    ///
-    /// # Errors
-    /// The definition that has that configuration is not there.
-    pub fn of_commit(
-        &self,
-        repository: &Repository,
-        commit: &Commit,
-        name: String,
-    ) -> Result<KernelSpec, KernelError> {
-        let source = Source::Git {
-            repository: repository.path().to_owned(),
-            revision: commit.id.clone(),
-        };
-        let word = format!("{GIT}{}@{}", repository.path().display(), commit.id);
-        self.plain(source, name, word)
-    }
+/// The source that a commit is, and the kernel spec that means it from any folder.
+pub(super) fn source(repository: &Repository, commit: &Commit) -> (Source, String) {
+    let source = Source::Git {
+        repository: repository.path().to_owned(),
+        revision: commit.id.clone(),
+    };
+    let spec = format!("{GIT}{}@{}", repository.path().display(), commit.id);
+    (source, spec)
+}
 
-    /// The kernel that `PATH@REVISION` means.
-    pub(super) fn commit(&self, rest: &str, cwd: &Path) -> Result<KernelSpec, KernelError> {
-        let (repository, commit) = find(rest, cwd)?;
-        let revision = split(rest, cwd).map_or(rest, |(_, revision)| revision);
-        let name = format!("{}@{revision}", repository.name());
-        self.of_commit(&repository, &commit, name)
-    }
+/// The repository and the commit that `PATH@REVISION` means, and the name of its kernel.
+pub(super) fn named(rest: &str, cwd: &Path) -> Result<(Repository, Commit, String), KernelError> {
+    let (repository, commit) = find(rest, cwd)?;
+    let revision = split(rest, cwd).map_or(rest, |(_, revision)| revision);
+    let name = format!("{}@{revision}", repository.name());
+    Ok((repository, commit, name))
 }
 
 /// The repository and the revision: at the last `@` before which there is a folder, for

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Fetcher, SourceError};
+use super::error::SourceError;
+use super::fetcher::Fetcher;
 use crate::cache::CacheError;
 use crate::digest::Digest;
 use crate::spec::Package;

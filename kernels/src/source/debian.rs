@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::{Instant, SystemTime};
 
 use super::apt::{Address, Apt};
-use super::{Fetcher, Identity, Opened, SourceError, plain, read_identity};
+use super::error::SourceError;
+use super::fetcher::{Fetcher, Identity, Opened, read_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
 use crate::progress::{BuildEvent, BuildStage};
@@ -77,7 +78,10 @@ impl Fetcher<'_> {
 
     /// The package as the cache has it: the one fetched last.
     pub(super) fn known(&self, package: &Package) -> Option<Identity> {
-        let prefix = format!("{}_", plain(&format!("debian-{}", package.name)));
+        let prefix = format!(
+            "{}_",
+            crate::files::plain(&format!("debian-{}", package.name))
+        );
         let mut found: Vec<(SystemTime, Identity)> = Vec::new();
         for part in [Part::Sources, Part::Trees] {
             for item in fs::read_dir(self.cache.part(part)).ok()?.flatten() {
@@ -111,9 +115,10 @@ impl Fetcher<'_> {
         self.tools.check_unpack()?;
         // apt retries for minutes on a disk that has no room even for the package lists.
         self.cache.need(LISTS, "fetching the package lists")?;
-        let log = self
-            .cache
-            .entry(Part::Logs, &format!("fetch-{}.log", plain(&package.name)));
+        let log = self.cache.entry(
+            Part::Logs,
+            &format!("fetch-{}.log", crate::files::plain(&package.name)),
+        );
         let _ = fs::remove_file(&log);
         let apt = Apt::of(self, package, state, &log)?;
         // Without new lists the old ones may still do.
@@ -298,7 +303,7 @@ impl Fetcher<'_> {
 
 fn entry_name(package: &Package, identity: &Identity) -> String {
     let digest = identity.digest.short();
-    plain(&format!(
+    crate::files::plain(&format!(
         "debian-{}_{}_{}",
         package.name,
         identity.version,

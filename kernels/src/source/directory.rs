@@ -15,7 +15,8 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use super::{Fetcher, Identity, Opened, SourceError, path_of, plain};
+use super::error::SourceError;
+use super::fetcher::{Fetcher, Identity, Opened};
 use crate::cache::CacheError;
 use crate::digest::{Digest, Digester};
 use crate::progress::{BuildEvent, BuildStage};
@@ -55,7 +56,7 @@ impl Fetcher<'_> {
         let place = Digest::of(path.as_os_str().as_bytes());
         let name = format!(
             "dir-{}-{}",
-            plain(&crate::files::name(&path)),
+            crate::files::plain(&crate::files::name(&path)),
             place.short()
         );
         let lock = self.lock_tree(&name)?;
@@ -227,7 +228,7 @@ impl Fetcher<'_> {
     /// Asks git about a user's repository without writing to it and without running
     /// anything that its configuration names.
     fn git(&self, path: &Path, arguments: &[&str]) -> Option<String> {
-        let mut command: Command = process::command("git", path_of(self.tools));
+        let mut command: Command = process::command("git", &self.tools.path);
         command
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")

@@ -5,27 +5,27 @@
 //! The bytes are those of git's objects. No index, work tree, attribute, filter or
 //! configuration of the user's takes part, and nothing of the repository is written to.
 
-mod objects;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use super::directory::remove_strangers;
+use super::error::SourceError;
+use super::fetcher::{Fetcher, Identity, Opened};
+use super::history::History;
+use super::objects::{Changes, Item, ObjectKind, Objects};
 use super::repository::{Repository, abbreviated};
-use super::{Fetcher, Identity, Opened, SourceError, plain};
 use crate::cache::CacheError;
 use crate::digest::Digest;
 use crate::progress::{BuildEvent, BuildStage};
 use crate::source::tree::{self, File, SourceTree};
 use crate::spec::Source;
-use objects::{Changes, Item, ObjectKind, Objects};
 
 /// How many files are asked for at once.
 const PORTION: usize = 2000;
@@ -82,7 +82,11 @@ impl Fetcher<'_> {
             )));
         }
         let place = Digest::of(repository.common().as_os_str().as_bytes());
-        let name = format!("git-{}-{}", plain(&repository.name()), place.short());
+        let name = format!(
+            "git-{}-{}",
+            crate::files::plain(&repository.name()),
+            place.short()
+        );
         let lock = self.lock_tree(&name)?;
         let tree = SourceTree::of(lock.entry());
         let objects = Objects::new(&repository, lock.entry())?;
@@ -98,50 +102,8 @@ impl Fetcher<'_> {
             identity,
             tree,
             lock,
-            history: Some(History {
-                objects,
-                tree: commit.tree,
-            }),
+            history: Some(History::new(objects, commit.tree)),
         })
-    }
-}
-
-/// Which commit an opened tree has, and what it has that others have not.
-#[derive(Debug)]
-pub(crate) struct History {
-    objects: Objects,
-    tree: String,
-}
-
-impl History {
-    /// The id of the tree.
-    pub(crate) fn tree(&self) -> &str {
-        &self.tree
-    }
-
-    /// The last names of files that this tree has and `old` has not; `None` if that
-    /// cannot be told.
-    pub(crate) fn added_since(&self, old: &str, cancel: &AtomicBool) -> Option<BTreeSet<String>> {
-        let words = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--name-only",
-            "--no-renames",
-            "--diff-filter=A",
-            old,
-            &self.tree,
-        ];
-        let text = self.objects.ask(&words, None, old, cancel).ok()?;
-        let names = String::from_utf8_lossy(&text).into_owned();
-        Some(
-            names
-                .split('\0')
-                .filter_map(|name| name.rsplit('/').next())
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
-                .collect(),
-        )
     }
 }
 

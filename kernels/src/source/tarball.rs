@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::archive::{self, ArchiveError, Links};
-use super::{Fetcher, Identity, Opened, SourceError, read_identity};
+use super::error::SourceError;
+use super::fetcher::{Fetcher, Identity, Opened, read_identity};
 use crate::cache::{CacheError, EntryLock, Part};
 use crate::digest::Digest;
 use crate::files;

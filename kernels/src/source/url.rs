@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::download::{Download, DownloadError};
-use super::{Fetcher, Identity, Opened, SourceError};
+use super::error::SourceError;
+use super::fetcher::{Fetcher, Identity, Opened};
 use crate::cache::{CacheError, Part};
 use crate::digest::Digest;
 use crate::progress::{BuildEvent, BuildStage};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Work;
-use crate::build::objects::Objects;
+use super::context::Builder;
+use crate::build::objects::ObjectTree;
 use crate::cache::CacheError;
 use crate::error::KernelError;
 use crate::patch::{self, Outcome};
@@ -14,9 +14,9 @@ use crate::source::History;
 use crate::source::tree::{Content, SourceTree};
 use crate::spec::{Patch, Recipe};
 
-impl Work<'_> {
+impl Builder<'_> {
     /// Makes an object tree that was built from another commit fit for this one.
-    pub(super) fn follow(&self, history: &History, objects: &Objects) -> Result<(), CacheError> {
+    pub(super) fn follow(&self, history: &History, objects: &ObjectTree) -> Result<(), CacheError> {
         let mut memory = objects.memory();
         if memory.tree.as_deref() == Some(history.tree()) {
             return Ok(());

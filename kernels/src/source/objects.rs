@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::super::SourceError;
-use super::super::repository::{Repository, RepositoryError, filled};
+use super::error::SourceError;
+use super::repository::{Repository, RepositoryError, filled};
 use crate::cache::CacheError;
 use crate::tools::process;
 

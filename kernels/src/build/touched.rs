@@ -2,8 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::tree::pristine_too;
-use super::{BuildOptions, Work};
+use super::context::Builder;
+use super::options::BuildOptions;
+use super::patched::pristine_too;
 use crate::cache::Cache;
 use crate::error::KernelError;
 use crate::patch::Touched;
@@ -26,10 +27,10 @@ pub fn touched(
         return Ok(None);
     };
     cache.sweep()?;
-    let work = Work::new(cache, options, progress, cancel, None);
-    work.tools.check_patch()?;
-    let fetcher = work.fetcher();
-    let chosen = work.choose(&base.name, recipe, &fetcher)?;
+    let builder = Builder::new(cache, options, progress, cancel, None);
+    builder.tools.check_patch()?;
+    let fetcher = builder.fetcher();
+    let chosen = builder.choose(&base.name, recipe, &fetcher)?;
     let opened = match chosen.opened {
         Some(opened) => opened,
         None => fetcher.open(chosen.source)?,
@@ -37,7 +38,7 @@ pub fn touched(
     let tree = &opened.tree;
     let work_out = |patches: &[Patch], name| {
         let scratch = tree.scratch().join(name);
-        Ok::<_, KernelError>(work.work_out(patches, tree, &scratch)?.files)
+        Ok::<_, KernelError>(builder.work_out(patches, tree, &scratch)?.files)
     };
     let before = work_out(&recipe.patches, "before")?;
     let after = work_out(&[&recipe.patches, patches].concat(), "after")?;

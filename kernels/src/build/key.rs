@@ -1,6 +1,6 @@
 //! What decides a kernel's bytes, as a digest: the name of its entry in the store.
 
-use super::Work;
+use super::context::Builder;
 use crate::build::compile::{RECIPE, VARIABLES};
 use crate::config::Requested;
 use crate::digest::{Digest, Digester};
@@ -10,7 +10,7 @@ use crate::source::Identity;
 use crate::spec::{Direction, Recipe};
 use crate::tools::toolchain::Toolchain;
 
-impl Work<'_> {
+impl Builder<'_> {
     pub(super) fn requested(&self, recipe: &Recipe) -> Result<Requested, KernelError> {
         Ok(match self.profiling {
             Some(_) => profile::requested(recipe)?,

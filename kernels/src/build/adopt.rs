@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Work;
+use super::context::Builder;
 use crate::build::compile::BuildError;
 use crate::cache::{CacheError, Part, TempEntry};
 use crate::config::{self, Config};
@@ -57,7 +57,7 @@ struct Foreign {
     modules: Vec<(String, Vec<u8>)>,
 }
 
-impl Work<'_> {
+impl Builder<'_> {
     /// Takes somebody else's image into the store, so that what is booted is what was
     /// digested even if it is built anew meanwhile.
     pub(super) fn adopt(&self, name: &str, path: &Path) -> Result<Kernel, KernelError> {
@@ -298,7 +298,10 @@ impl Work<'_> {
             File::open("/dev/null").map_err(|error| CacheError::io("open", "/dev/null", error))?;
         let log = self.cache.entry(
             Part::Logs,
-            &format!("package-{}.log", super::plain(&crate::files::name(package))),
+            &format!(
+                "package-{}.log",
+                crate::files::plain(&crate::files::name(package))
+            ),
         );
         let _ = fs::remove_file(&log);
         let filter = Filter::start(command, nothing, &log, None, DEADLINE, self.cancel)

@@ -4,7 +4,7 @@
 //! It is never chosen silently: a note says so each time, and the kernel's name and
 //! provenance tell it. A package that could be had, but not now, is an error as ever.
 
-use super::Work;
+use super::context::Builder;
 use crate::error::KernelError;
 use crate::progress::BuildEvent;
 use crate::source::{Fetcher, Identity, Opened, SourceError};
@@ -20,15 +20,15 @@ pub(super) struct Chosen<'a> {
     pub(super) name: String,
 }
 
-impl Work<'_> {
+impl Builder<'_> {
     pub(super) fn choose<'a>(
         &self,
         name: &str,
         recipe: &'a Recipe,
-        getting: &Fetcher<'_>,
+        fetcher: &Fetcher<'_>,
     ) -> Result<Chosen<'a>, KernelError> {
         let chosen = |source: &'a Source, name: String| {
-            let (identity, opened) = getting.identify(source)?;
+            let (identity, opened) = fetcher.identify(source)?;
             Ok(Chosen {
                 source,
                 identity,
@@ -49,14 +49,14 @@ impl Work<'_> {
             )
         };
         if let (Some(alternative), Source::Debian(package)) = (&recipe.alternative, &recipe.source)
-            && getting.has(alternative)
-            && !getting.has(&recipe.source)
+            && fetcher.has(alternative)
+            && !fetcher.has(&recipe.source)
         {
             // What was found out then is not asked again for each kernel.
             let why = format!("the package {package} could not be had when it was fetched");
             return instead(alternative, &why);
         }
-        match (getting.identify(&recipe.source), &recipe.alternative) {
+        match (fetcher.identify(&recipe.source), &recipe.alternative) {
             (Ok((identity, opened)), _) => Ok(Chosen {
                 source: &recipe.source,
                 identity,
