@@ -11,9 +11,13 @@ pub mod error_chain;
 pub mod guest;
 pub mod jobs;
 pub mod kernel_id;
+pub mod kernel_runner;
+pub mod prelude;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod signals;
+pub mod testing;
 pub mod timing;
 pub mod ui;
 pub mod verdict;
@@ -21,3 +25,5 @@ pub mod workspace;
 
 mod cache;
 mod suggest;
+
+pub use error::Error;

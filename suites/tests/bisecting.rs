@@ -20,7 +20,8 @@ use numalab::ui::Ui;
 use numalab_kernels::source::repository::Repository;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on};
+use crate::Bench;
+use numalab::testing::block_on;
 
 const SCENARIO: &str = "vma/late-vma-scan";
 

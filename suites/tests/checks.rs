@@ -16,7 +16,8 @@ use numalab_kernels::series;
 use numalab_kernels::spec::Direction;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on};
+use crate::Bench;
+use numalab::testing::block_on;
 
 /// A series and what is to be said of it.
 struct Case {

@@ -16,7 +16,8 @@ use numalab::verdict::compare::Change;
 use numalab::workspace::Limits;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on};
+use crate::Bench;
+use numalab::testing::block_on;
 
 const BASE: &str = "linux-6.12";
 

@@ -16,7 +16,8 @@ use numalab::workspace::{Limits, Workspace};
 use numalab_kernels::Cache;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on};
+use crate::Bench;
+use numalab::testing::{block_on, name};
 
 const KERNEL: &str = "linux-6.12";
 
@@ -68,7 +69,7 @@ fn trial(
     at_least: usize,
 ) -> Trial {
     let bench = Arc::clone(bench);
-    Trial::test(crate::name(&scenario, variant), move || {
+    Trial::test(name(&scenario, variant), move || {
         block_on(|cancel| async move {
             same_bytes(&bench.workspace, &scenario, kernel, at_least, &cancel).await
         })

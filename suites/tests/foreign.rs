@@ -14,7 +14,8 @@ use numalab::verdict::Verdict;
 use numalab::workspace::Limits;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on, name};
+use crate::Bench;
+use numalab::testing::{block_on, name};
 
 const KERNEL: &str = "linux-6.12";
 const SCENARIO: &str = "smoke/two-nodes";

@@ -16,7 +16,8 @@ use numalab_kernels::KernelSpec;
 use numalab_kernels::spec::ExpectedVerdict;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, applies, block_on, name};
+use crate::{Bench, applies};
+use numalab::testing::{block_on, name};
 
 pub(crate) fn trials(bench: &Arc<Bench>) -> miette::Result<Vec<Trial>> {
     let kernels = bench

@@ -17,7 +17,8 @@ use numalab::ui::Ui;
 use numalab::workspace::Limits;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, block_on};
+use crate::Bench;
+use numalab::testing::block_on;
 
 const BASE: &str = "linux-6.12";
 const SKIP: &str = "cpuset/single-node-skip";

@@ -15,7 +15,8 @@ use numalab::verdict::compare::Change;
 use numalab::workspace::{Limits, OwnKernels};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, applies, block_on, name};
+use crate::{Bench, applies};
+use numalab::testing::{block_on, name};
 
 /// One test a scenario and mode.
 pub(crate) fn trials(bench: &Arc<Bench>, own: &OwnKernels) -> miette::Result<Vec<Trial>> {

@@ -19,11 +19,10 @@ mod vacuity;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use numalab::scenario::Scenario;
 use numalab::workspace::{OwnKernels, Workspace};
 use numalab_kernels::KernelSpec;
-use tokio_util::sync::CancellationToken;
 
 /// What all tests start from.
 struct Bench {
@@ -70,21 +69,4 @@ fn applies(scenario: &Scenario, kernel: &KernelSpec) -> bool {
     kernel
         .release()
         .is_none_or(|release| scenario.does_not_apply(&release).is_none())
-}
-
-/// `<suite>::<scenario>::<variant>`.
-fn name(scenario: &Scenario, variant: &str) -> String {
-    format!("{}::{variant}", scenario.name.replace('/', "::"))
-}
-
-/// Runs a test's body in a runtime, cancelled by the signals that a test runner sends.
-fn block_on<F>(body: impl FnOnce(CancellationToken) -> F) -> Result<(), Failed>
-where
-    F: Future<Output = miette::Result<()>>,
-{
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let result = runtime.block_on(async { body(numalab::cli::signals::cancel_on_signals()).await });
-    result.map_err(|report| Failed::from(format!("{report:?}")))
 }

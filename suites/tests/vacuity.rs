@@ -14,7 +14,8 @@ use numalab::verdict::Verdict;
 use numalab::workspace::{Limits, Workspace};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Bench, applies, block_on, name};
+use crate::{Bench, applies};
+use numalab::testing::{block_on, name};
 
 /// The kernel on which every shipped behaviour is there.
 const KERNEL: &str = "cpuset-skip";

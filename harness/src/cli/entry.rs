@@ -10,7 +10,7 @@ use super::context::{Context, print, written};
 use super::exit::{Failure, INCONCLUSIVE, INPUT};
 use super::judge;
 use super::repeat::CommandLine;
-use super::signals::{INTERRUPTED, cancel_on_signals};
+use crate::signals::{INTERRUPTED, cancel_on_signals};
 use crate::ui::{self, Ui};
 
 /// Runs the command that this process was started with.

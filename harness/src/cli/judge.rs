@@ -14,11 +14,11 @@ use numalab_kernels::{KernelError, KernelSpec};
 use super::commit_options::CommitOptions;
 use super::context::Context;
 use super::exit::{Failure, INPUT};
-use super::signals::INTERRUPTED;
 use crate::error::Error;
 use crate::guest::escape::escape;
 use crate::jobs::bisect::judge::Judge;
 use crate::jobs::bisect::step::Mark;
+use crate::signals::INTERRUPTED;
 use crate::workspace::Workspace;
 
 /// git's code for a commit that cannot be tested.

@@ -20,7 +20,6 @@ mod patches;
 mod repeat;
 mod replay;
 mod run;
-pub mod signals;
 mod watch;
 
 pub use command::Args;
