@@ -29,7 +29,7 @@ fn every_deadline_of_ours_comes_before_the_test_runner_s() {
         rule["filter"]
             .as_str()
             .unwrap()
-            .contains("package(numalab-suites)")
+            .contains("numalab-suites")
     });
     let mut rules = 0;
     for rule in guests {
