@@ -23,6 +23,7 @@ pub mod ui;
 pub mod verdict;
 pub mod workspace;
 
+mod blocking;
 mod cache;
 mod suggest;
 

@@ -1,7 +1,7 @@
-//! How a command's time was spent: building, booting guests to be saved, guests, and the
-//! rest.
+//! How a command spends its time: building, booting guests to be saved, running guests, and
+//! the rest.
 //!
-//! What runs side by side is counted once, for the first of these that was going on.
+//! Activities that overlap are counted once, for the first of these.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// What time is spent for.
+/// What time is spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
     /// Building kernels, or finding that they are built.
@@ -20,7 +20,7 @@ pub enum Activity {
     Boot,
 }
 
-/// Takes the time of a command. Cheap to clone; all clones are one.
+/// Measures a command's time. Cheap to clone; all clones measure the same.
 #[derive(Debug, Clone)]
 pub struct Stopwatch {
     begun: Instant,
@@ -34,7 +34,7 @@ struct Part {
     end: Instant,
 }
 
-/// Something that is going on until this is dropped.
+/// An activity that lasts until this is dropped.
 #[derive(Debug)]
 pub struct TimedActivity {
     stopwatch: Stopwatch,
@@ -71,7 +71,7 @@ impl Default for Stopwatch {
 }
 
 impl Stopwatch {
-    /// Begins something.
+    /// Begins an activity.
     pub fn begin(&self, kind: Activity) -> TimedActivity {
         TimedActivity {
             stopwatch: self.clone(),
@@ -150,7 +150,6 @@ impl fmt::Display for Timing {
             seconds(self.overhead_ms),
         )?;
         let alone = self.guests_sum_ms / self.cores.max(1) as u64;
-        // All but building against the guests' own run times, over the cores.
         let running = self.total_ms.saturating_sub(self.build_ms);
         if let Some(hundredths) = (running * 100).checked_div(alone) {
             let (whole, rest) = (hundredths / 100, hundredths % 100);
@@ -158,7 +157,7 @@ impl fmt::Display for Timing {
             let over = if cores == 1 { "core" } else { "cores" };
             write!(
                 f,
-                "; but for the build {whole}.{rest:02} times the guests' own {guests} over {cores} {over}"
+                "; excluding builds, {whole}.{rest:02}x the ideal guest time ({guests} s on {cores} {over})"
             )?;
         }
         Ok(())
@@ -198,13 +197,13 @@ mod tests {
         assert_eq!(split, expected);
         assert_eq!(
             split.to_string(),
-            "7.0 s: build 1.0, guests 4.0, boots to be saved 0.8, overhead 1.2 (17 %); but for the \
-             build 1.73 times the guests' own 6.9 over 2 cores"
+            "7.0 s: build 1.0, guests 4.0, boots to be saved 0.8, overhead 1.2 (17 %); excluding \
+             builds, 1.73x the ideal guest time (6.9 s on 2 cores)"
         );
     }
 
     #[test]
-    fn a_single_guest_is_held_against_one_core() {
+    fn a_single_guest_is_compared_with_one_core() {
         let begun = Instant::now();
         let end = begun + Duration::from_millis(1000);
         let part = Part {
@@ -216,7 +215,7 @@ mod tests {
         assert!(
             split
                 .to_string()
-                .ends_with("1.00 times the guests' own 1.0 over 1 core"),
+                .ends_with("1.00x the ideal guest time (1.0 s on 1 core)"),
             "{split}"
         );
     }
@@ -226,6 +225,6 @@ mod tests {
         let stopwatch = Stopwatch::default();
         let split = stopwatch.split(2);
         assert_eq!(split.overhead_ms, split.total_ms);
-        assert!(!split.to_string().contains("times"));
+        assert!(!split.to_string().contains("ideal"));
     }
 }

@@ -2,8 +2,7 @@
 
 pub mod project;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use camino::Utf8PathBuf;
 use numalab_kernels::cache::Part;
@@ -11,6 +10,7 @@ use numalab_kernels::spec::Origin;
 use numalab_kernels::{BuildOptions, Cache, Catalog, ErrorKind, Kernel, KernelError, KernelSpec};
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking;
 use crate::error::Error;
 use crate::kernel_id::{GuestImage, KernelId, PlanIn};
 use crate::timing::{Activity, Stopwatch};
@@ -113,8 +113,7 @@ impl Workspace {
             .collect()
     }
 
-    /// The kernel, built if it is not in the store. Blocks the calling worker of a
-    /// multi-threaded runtime while it is built; the others go on.
+    /// The kernel, built if it is not in the store, which blocks the calling thread.
     ///
     /// # Errors
     /// It cannot be built, or a signal came.
@@ -151,7 +150,7 @@ impl Workspace {
         self.bootable(kernel, wanted)
     }
 
-    /// Runs something long that builds, on a worker of its own.
+    /// Builds something, which may take long.
     pub(crate) fn build<T>(
         &self,
         limits: Limits,
@@ -159,14 +158,6 @@ impl Workspace {
         work: impl FnOnce(&BuildOptions, &AtomicBool) -> Result<T, KernelError>,
     ) -> Result<T, Error> {
         let _going = self.stopwatch.begin(Activity::Build);
-        let flag = Arc::new(AtomicBool::new(false));
-        let watcher = tokio::spawn({
-            let (cancel, flag) = (cancel.clone(), Arc::clone(&flag));
-            async move {
-                cancel.cancelled().await;
-                flag.store(true, Ordering::Relaxed);
-            }
-        });
         let mut options = BuildOptions {
             jobs: limits.jobs,
             ..BuildOptions::default()
@@ -174,8 +165,7 @@ impl Workspace {
         if let Some(compiler) = std::env::var("NUMALAB_CC").ok().filter(|cc| !cc.is_empty()) {
             options.compiler = compiler;
         }
-        let built = tokio::task::block_in_place(|| work(&options, &flag));
-        watcher.abort();
+        let built = blocking::run(cancel, |flag| work(&options, flag));
         built.map_err(|error| match error.kind() {
             ErrorKind::Interrupted => Error::Interrupted,
             _ => Error::Kernel(error),

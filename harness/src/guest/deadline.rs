@@ -39,6 +39,8 @@ pub struct StageLimit {
 /// The limits of all stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
+    /// Wall time from QEMU's start to its first word on its monitor.
+    pub monitor: Duration,
     /// Of [`GuestStage::Boot`].
     pub boot: StageLimit,
     /// Of [`GuestStage::Window`].
@@ -83,11 +85,14 @@ impl Deadlines {
     /// test (`.config/nextest.toml`), so that our own deadline comes first and keeps the
     /// evidence; a test holds both against each other.
     pub const STANDARD: Deadlines = Deadlines {
+        // QEMU takes about a tenth of a second, and some seconds on a busy host.
+        monitor: Duration::from_secs(60),
         boot: StageLimit::new(60, 300, 600),
         // One second of guest time is at most 10^9 instructions, about 15 seconds.
         window: StageLimit::new(60, 120, 600),
         plan: StageLimit::new(60, 300, 600),
-        step: StageLimit::new(300, 600, 600),
+        // On top of a multiple of what the plan asks for (`estimate`).
+        step: StageLimit::new(150, 600, 600),
         power_off: StageLimit::new(60, 120, 600),
     };
 
@@ -163,6 +168,13 @@ impl fmt::Display for Waited {
     }
 }
 
+/// After so much wall time a QEMU that got next to no CPU time is given up: it is stopped.
+const STARVED: Duration = Duration::from_secs(60);
+
+/// A QEMU gets next to no CPU time if it gets less than this share of the wall time. On a
+/// host that is merely busy it gets more.
+const STARVED_SHARE: u32 = 200;
+
 /// A guest's progress against its deadlines.
 #[derive(Debug)]
 pub struct Watch {
@@ -183,6 +195,10 @@ impl Watch {
             heard: now,
             heard_cpu: Duration::ZERO,
         }
+    }
+
+    pub(super) fn monitor_patience(&self) -> Duration {
+        self.deadlines.monitor
     }
 
     /// The stage that the guest is in.
@@ -212,7 +228,7 @@ impl Watch {
             Some(Waited::Silent { cpu: silent })
         } else if total >= limit.total {
             Some(Waited::Total { cpu: total })
-        } else if wall >= limit.wall {
+        } else if wall >= limit.wall || (wall >= STARVED && silent < wall / STARVED_SHARE) {
             Some(Waited::Wall { wall, cpu: silent })
         } else {
             None
@@ -231,6 +247,7 @@ mod tests {
     fn watch(now: Instant) -> Watch {
         let limit = StageLimit::new(10, 30, 100);
         let deadlines = Deadlines {
+            monitor: limit.wall,
             boot: limit,
             window: limit,
             plan: limit,
@@ -278,6 +295,23 @@ mod tests {
             waited.to_string(),
             "it said nothing for 100 seconds, in which QEMU got 1.0 seconds of CPU time"
         );
+    }
+
+    #[test]
+    fn a_guest_that_gets_no_cpu_time_at_all_is_given_up_in_a_minute() {
+        let start = Instant::now();
+        let watch = Watch::new(Deadlines::STANDARD, start);
+        let cpu = Duration::from_millis(10);
+        assert_eq!(watch.expired(start + seconds(59), cpu), None);
+        assert_eq!(
+            watch.expired(start + seconds(60), cpu),
+            Some(Waited::Wall {
+                wall: seconds(60),
+                cpu
+            })
+        );
+        // One that gets a little is waited for.
+        assert_eq!(watch.expired(start + seconds(60), seconds(1)), None);
     }
 
     #[test]

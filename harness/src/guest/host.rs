@@ -1,26 +1,16 @@
 //! The host's memory: whether a guest of a size can be started, now or at all.
 //!
 //! Looks at what the kernel says is available and at the limits of our own control groups.
-//! It reserves nothing: what guests that run already have been promised, and have not used
-//! yet, is told by the caller (`slots`). Where other programs take it nevertheless,
+//! It reserves nothing; `slots` does. Where other programs take the memory nevertheless,
 //! `oom_score_adj` makes the host end a guest rather than anything else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
-
 /// What QEMU needs besides its guest's memory, in MiB: about 60 MiB for itself and what a
 /// guest under TCG was seen to use for translated code.
 pub const OVERHEAD_MIB: u64 = 256;
-
-/// How long a guest waits for other guests to give their memory back.
-pub const PATIENCE: Duration = Duration::from_secs(600);
-
-/// How often memory is looked at meanwhile.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Too little memory for a guest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +41,7 @@ pub enum MemoryError {
         /// What limits it: the host, or a control group.
         limit: String,
     },
-    /// Not within [`PATIENCE`].
+    /// Not for a long time.
     #[error(
         "the guest waited {} seconds for memory of the host: it needs {needed_mib} MiB \
          ({OVERHEAD_MIB} MiB of it for QEMU) and {limit} leaves {available_mib} MiB: give the \
@@ -70,68 +60,38 @@ pub enum MemoryError {
     },
 }
 
-/// Checks that the host can bear a guest with `guest_mib` of memory now.
-pub fn check_memory(guest_mib: u64) -> Result<(), MemoryError> {
-    check(Path::new("/"), guest_mib, 0)
-}
-
-/// The same beside guests that have been promised `promised_mib` which they do not use yet.
-pub fn check_memory_beside(guest_mib: u64, promised_mib: u64) -> Result<(), MemoryError> {
-    check(Path::new("/"), guest_mib, promised_mib)
-}
-
-/// Waits, for [`PATIENCE`] at most, until the host can bear a guest with `guest_mib` of
-/// memory. Tells `on_wait` once, with the reason, if that is not at once. Refuses at once
-/// what can never be, and returns false at once if it is cancelled.
-pub async fn await_memory(
-    guest_mib: u64,
-    on_wait: impl FnOnce(&MemoryError),
-    cancel: &CancellationToken,
-) -> Result<bool, MemoryError> {
-    let root = Path::new("/");
-    wait(root, guest_mib, LOOK, PATIENCE, on_wait, cancel).await
-}
-
-async fn wait(
-    root: &Path,
-    guest_mib: u64,
-    look: Duration,
-    patience: Duration,
-    on_wait: impl FnOnce(&MemoryError),
-    cancel: &CancellationToken,
-) -> Result<bool, MemoryError> {
-    let start = Instant::now();
-    let mut on_wait = Some(on_wait);
-    loop {
-        let error = match check(root, guest_mib, 0) {
-            Ok(()) => return Ok(true),
-            Err(error) => error,
-        };
-        let MemoryError::Now {
-            needed_mib,
-            available_mib,
-            limit,
-        } = &error
-        else {
-            return Err(error);
-        };
-        let waited = start.elapsed();
-        if waited >= patience {
-            return Err(MemoryError::Waited {
+impl MemoryError {
+    /// The same once a guest has waited for too long.
+    pub(super) fn after(self, waited: Duration) -> MemoryError {
+        match self {
+            MemoryError::Now {
+                needed_mib,
+                available_mib,
+                limit,
+            } => MemoryError::Waited {
                 waited,
-                needed_mib: *needed_mib,
-                available_mib: *available_mib,
-                limit: limit.clone(),
-            });
+                needed_mib,
+                available_mib,
+                limit,
+            },
+            other => other,
         }
-        if let Some(on_wait) = on_wait.take() {
-            on_wait(&error);
-        }
-        tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Ok(false),
-            () = sleep(look.min(patience - waited)) => {}
-        }
+    }
+}
+
+/// Checks that the host has the memory for a guest of `guest_mib` now.
+///
+/// # Errors
+/// It has not.
+pub fn check_memory(guest_mib: u64) -> Result<(), MemoryError> {
+    check_memory_at(Path::new("/"), guest_mib, 0)
+}
+
+/// Checks that the host would have the memory for a guest if nothing else ran.
+pub(super) fn check_total(guest_mib: u64) -> Result<(), MemoryError> {
+    match check_memory(guest_mib) {
+        Err(never @ MemoryError::Never { .. }) => Err(never),
+        _ => Ok(()),
     }
 }
 
@@ -143,7 +103,13 @@ struct Room {
     limit: String,
 }
 
-fn check(root: &Path, guest_mib: u64, promised_mib: u64) -> Result<(), MemoryError> {
+/// The same below `root`, beside guests for which `reserved_mib` are reserved that they do not
+/// use yet.
+pub(super) fn check_memory_at(
+    root: &Path,
+    guest_mib: u64,
+    reserved_mib: u64,
+) -> Result<(), MemoryError> {
     let needed_mib = guest_mib.saturating_add(OVERHEAD_MIB);
     // What cannot be read is no limit: a wrong refusal would be worse.
     let mut rooms = groups(root);
@@ -161,7 +127,7 @@ fn check(root: &Path, guest_mib: u64, promised_mib: u64) -> Result<(), MemoryErr
     let Some(room) = rooms.into_iter().min_by_key(|room| room.available) else {
         return Ok(());
     };
-    let available_mib = room.available.saturating_sub(promised_mib);
+    let available_mib = room.available.saturating_sub(reserved_mib);
     if available_mib < needed_mib {
         return Err(MemoryError::Now {
             needed_mib,
@@ -275,8 +241,10 @@ mod tests {
     #[test]
     fn the_hosts_memory_limits() {
         let root = root(&[MEMINFO]);
-        assert_eq!(check(root.path(), 1744, 0), Ok(()));
-        let error = check(root.path(), 1745, 0).unwrap_err().to_string();
+        assert_eq!(check_memory_at(root.path(), 1744, 0), Ok(()));
+        let error = check_memory_at(root.path(), 1745, 0)
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             error,
             "the guest needs 2001 MiB (256 MiB of it for QEMU) and the host leaves 2000 MiB: \
@@ -298,8 +266,8 @@ mod tests {
                 "anon 5\ninactive_file 524288000\n",
             ),
         ]);
-        assert_eq!(check(root.path(), 268, 0), Ok(()));
-        let error = check(root.path(), 269, 0).unwrap_err();
+        assert_eq!(check_memory_at(root.path(), 268, 0), Ok(()));
+        let error = check_memory_at(root.path(), 269, 0).unwrap_err();
         assert_eq!(
             error,
             MemoryError::Now {
@@ -311,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn what_others_were_promised_is_not_there() {
+    fn what_is_reserved_for_others_does_not_count() {
         let root = root(&[MEMINFO]);
-        assert_eq!(check(root.path(), 744, 1000), Ok(()));
-        let error = check(root.path(), 745, 1000).unwrap_err();
+        assert_eq!(check_memory_at(root.path(), 744, 1000), Ok(()));
+        let error = check_memory_at(root.path(), 745, 1000).unwrap_err();
         assert!(matches!(
             error,
             MemoryError::Now {
@@ -333,8 +301,10 @@ mod tests {
             ("sys/fs/cgroup/job/memory.high", "536870912\n"),
             ("sys/fs/cgroup/job/memory.current", "0\n"),
         ]);
-        assert_eq!(check(root.path(), 256, 0), Ok(()));
-        let error = check(root.path(), 257, 0).unwrap_err().to_string();
+        assert_eq!(check_memory_at(root.path(), 256, 0), Ok(()));
+        let error = check_memory_at(root.path(), 257, 0)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/job has 512 MiB in all"), "{error}");
     }
 
@@ -350,7 +320,9 @@ mod tests {
             ("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "0\n"),
         ]);
         assert_eq!(
-            check(root.path(), 300, 0).unwrap_err().to_string(),
+            check_memory_at(root.path(), 300, 0)
+                .unwrap_err()
+                .to_string(),
             "the guest needs 556 MiB (256 MiB of it for QEMU) and the control group /job has 512 \
              MiB in all: give the machine less memory"
         );
@@ -359,79 +331,11 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_no_limit() {
         let root = root(&[]);
-        assert_eq!(check(root.path(), u64::MAX, 0), Ok(()));
+        assert_eq!(check_memory_at(root.path(), u64::MAX, 0), Ok(()));
     }
 
     #[test]
-    fn this_host_bears_a_small_guest() {
+    fn this_host_has_room_for_a_small_guest() {
         assert_eq!(check_memory(64), Ok(()));
-    }
-
-    /// Waits in a test's time: each look after 5 ms.
-    async fn wait_here(
-        root: &Path,
-        guest_mib: u64,
-        patience: Duration,
-        cancel: &CancellationToken,
-    ) -> (Result<bool, MemoryError>, Option<String>) {
-        let mut told = None;
-        let on_wait = |error: &MemoryError| told = Some(error.to_string());
-        let look = Duration::from_millis(5);
-        let waited = wait(root, guest_mib, look, patience, on_wait, cancel).await;
-        (waited, told)
-    }
-
-    const LONG: Duration = Duration::from_secs(60);
-
-    #[tokio::test]
-    async fn a_guest_waits_until_others_give_their_memory_back() {
-        let root = root(&[MEMINFO]);
-        let cancel = CancellationToken::new();
-        let freed = async {
-            sleep(Duration::from_millis(30)).await;
-            // In one step, as the kernel shows it.
-            let (new, path) = (root.path().join("new"), root.path().join(MEMINFO.0));
-            fs::write(&new, "MemTotal: 4096000 kB\nMemAvailable: 3072000 kB\n").unwrap();
-            fs::rename(new, path).unwrap();
-        };
-        let waiting = wait_here(root.path(), 2000, LONG, &cancel);
-        let ((waited, told), ()) = tokio::join!(waiting, freed);
-        assert_eq!(waited, Ok(true));
-        let told = told.unwrap();
-        assert!(told.contains("the host leaves 2000 MiB"), "{told}");
-        let (waited, told) = wait_here(root.path(), 2000, LONG, &cancel).await;
-        assert_eq!((waited, told), (Ok(true), None));
-    }
-
-    #[tokio::test]
-    async fn what_never_fits_is_refused_at_once() {
-        let root = root(&[MEMINFO]);
-        let cancel = CancellationToken::new();
-        let (waited, told) = wait_here(root.path(), 4000, LONG, &cancel).await;
-        assert_eq!(
-            waited,
-            Err(MemoryError::Never {
-                needed_mib: 4256,
-                total_mib: 4000,
-                limit: "the host".into(),
-            })
-        );
-        assert_eq!(told, None);
-    }
-
-    #[tokio::test]
-    async fn waiting_has_an_end_and_can_be_cancelled() {
-        let root = root(&[MEMINFO]);
-        let cancel = CancellationToken::new();
-        let brief = Duration::from_millis(20);
-        let (waited, _) = wait_here(root.path(), 2000, brief, &cancel).await;
-        let error = waited.unwrap_err().to_string();
-        assert!(
-            error.starts_with("the guest waited 0 seconds for memory of the host: it needs 2256"),
-            "{error}"
-        );
-        cancel.cancel();
-        let (waited, _) = wait_here(root.path(), 2000, LONG, &cancel).await;
-        assert_eq!(waited, Ok(false));
     }
 }

@@ -1,9 +1,9 @@
 //! Whether KVM can be used: probed by a boot, never assumed.
 //!
-//! A host may have a `/dev/kvm` that opens and on which no guest runs. So the guest itself
-//! is the question, and its agent's first record the answer. What a boot has shown is
-//! cached for the host's boot, the QEMU and the kernel; whether `/dev/kvm` opens is
-//! looked at each time, since permissions change.
+//! A host may have a `/dev/kvm` that opens and on which no guest runs. So a guest is booted,
+//! and KVM works if its agent sends a record. The answer is cached for the host's boot, the
+//! QEMU and the kernel; whether `/dev/kvm` opens is checked each time, since permissions
+//! change.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -127,7 +127,7 @@ pub async fn choose(
 }
 
 impl Probe<'_> {
-    /// Finds out whether KVM can be used, from memory if it is known.
+    /// Finds out whether KVM can be used, from the cache if it is known.
     pub async fn ask(self, cancel: CancellationToken) -> Result<Answer, KvmError> {
         if let Err(reason) = open(Path::new("/dev/kvm")) {
             return Ok(Answer::Unusable { reason });
@@ -139,7 +139,7 @@ impl Probe<'_> {
         let mut reasons = Vec::new();
         for cpu in [KvmCpu::Host, KvmCpu::Max] {
             match self.boot(cpu, &cancel).await? {
-                Finding::Usable => return self.remember(&place, Answer::Usable(cpu)),
+                Finding::Usable => return self.keep(&place, Answer::Usable(cpu)),
                 Finding::Unusable(reason) => reasons.push(reason),
                 // Another moment may give another answer.
                 Finding::Unclear(reason) => return Ok(Answer::Unusable { reason }),
@@ -156,7 +156,7 @@ impl Probe<'_> {
         if let Some(hint) = distrusted() {
             reason = format!("{reason} ({hint})");
         }
-        self.remember(&place, Answer::Unusable { reason })
+        self.keep(&place, Answer::Unusable { reason })
     }
 
     /// The file of this host's boot, QEMU and kernel.
@@ -178,7 +178,7 @@ impl Probe<'_> {
         self.cache.join("kvm").join(name + ".json")
     }
 
-    fn remember(&self, place: &Utf8Path, answer: Answer) -> Result<Answer, KvmError> {
+    fn keep(&self, place: &Utf8Path, answer: Answer) -> Result<Answer, KvmError> {
         let written = || -> io::Result<()> {
             let folder = place.parent().unwrap_or(self.cache);
             fs::create_dir_all(folder)?;
@@ -288,7 +288,25 @@ fn judge(outcome: &Outcome) -> Finding {
         End::Stuck { .. } if outcome.console_bytes == 0 => {
             Finding::Unusable("a guest runs and never prints a character".into())
         }
+        end if may_pass(end) => Finding::Unclear(end.to_string()),
         end => Finding::Unusable(end.to_string()),
+    }
+}
+
+/// Whether the end shows only the host's state of the moment: KVM in use by another
+/// hypervisor, no memory left, a QEMU that somebody killed.
+fn may_pass(end: &End) -> bool {
+    const MOMENTARY: [&str; 3] = [
+        "Device or resource busy",
+        "Resource temporarily unavailable",
+        "Cannot allocate memory",
+    ];
+    match end {
+        End::QemuExit { how, stderr } => {
+            how == "signal 9" || MOMENTARY.iter().any(|words| stderr.contains(words))
+        }
+        End::DiskFull { .. } | End::Dismissed => true,
+        _ => false,
     }
 }
 
@@ -322,88 +340,4 @@ fn cached(place: &Utf8Path) -> Option<Answer> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::super::console::Suppressed;
-    use super::super::deadline::GuestStage;
-    use super::super::process::CpuTime;
-    use super::*;
-
-    fn outcome(end: End, console_bytes: u64) -> Outcome {
-        Outcome {
-            end,
-            stage: GuestStage::Boot,
-            records: vec![],
-            console_faults: vec![],
-            suppressed: Suppressed::default(),
-            last_lines: vec![],
-            console_bytes,
-            records_bytes: 0,
-            wall: Duration::ZERO,
-            cpu: CpuTime::default(),
-        }
-    }
-
-    fn stuck(waited: Waited) -> End {
-        let stage = GuestStage::Boot;
-        End::Stuck { stage, waited }
-    }
-
-    #[test]
-    fn a_busy_host_gives_no_answer() {
-        let wall = Duration::from_secs(15);
-        let cpu = Duration::from_secs(2);
-        let busy = outcome(stuck(Waited::Wall { wall, cpu }), 0);
-        assert!(matches!(judge(&busy), Finding::Unclear(_)));
-        let cpu = Duration::from_secs(14);
-        let silent = outcome(stuck(Waited::Wall { wall, cpu }), 0);
-        let Finding::Unusable(reason) = judge(&silent) else {
-            panic!("a silent guest is a finding");
-        };
-        assert_eq!(reason, "a guest runs and never prints a character");
-    }
-
-    #[test]
-    fn an_abort_is_told_with_what_qemu_said() {
-        let end = End::QemuExit {
-            how: "signal 6".into(),
-            stderr: "error: failed to set MSR 0x10a\nqemu: Assertion failed\n".into(),
-        };
-        let Finding::Unusable(reason) = judge(&outcome(end, 0)) else {
-            panic!("an abort is a finding");
-        };
-        assert_eq!(
-            reason,
-            "QEMU ended before its guest, with signal 6: error: failed to set MSR 0x10a"
-        );
-    }
-
-    #[test]
-    fn a_device_that_does_not_open_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let reason = open(&folder.path().join("kvm")).unwrap_err();
-        assert!(reason.starts_with("there is no "), "{reason}");
-        let reason = open(folder.path()).unwrap_err();
-        assert!(reason.contains("cannot be opened"), "{reason}");
-    }
-
-    #[test]
-    fn only_a_whole_answer_is_remembered() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = Utf8PathBuf::try_from(folder.path().join("a")).unwrap();
-        assert_eq!(cached(&place), None);
-        for (text, expected) in [
-            (
-                "[1,{\"usable\":\"host\"}]",
-                Some(Answer::Usable(KvmCpu::Host)),
-            ),
-            ("[2,{\"usable\":\"host\"}]", None),
-            ("[1,{\"usable\":", None),
-            ("[1,{\"unknown\":1}]", None),
-        ] {
-            fs::write(&place, text).unwrap();
-            assert_eq!(cached(&place), expected, "{text}");
-        }
-    }
-}
+mod tests;

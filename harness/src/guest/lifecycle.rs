@@ -1,36 +1,33 @@
-//! A guest's life: QEMU's start, the watch over it, its certain end.
+//! Runs a guest: starts QEMU, follows the guest, ends QEMU.
 //!
 //! One loop waits for everything that can happen: the monitor's events, QEMU's exit, new
-//! bytes from the guest, deadlines, a wish to stop. Whatever happens, QEMU is killed and
-//! reaped before [`run`] returns; if the future is dropped, it is killed then.
+//! bytes from the guest, deadlines, cancellation. Whatever happens, QEMU is killed and reaped
+//! before [`run`] returns; if the future is dropped, it is killed then.
 
-mod recall;
 mod save;
 
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-use camino::Utf8PathBuf;
-use numalab_protocol::{Record, pages};
+use numalab_protocol::pages;
 use qapi::qmp;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::argv::{self, Boot, HostOptions, Monitor};
-use super::console::ConsoleFault;
+use super::argv::{self, Boot, HostOptions, Monitor, Start};
 use super::deadline::{Deadlines, GuestStage};
-use super::follow::FollowError;
-use super::host::{self, MemoryError};
+use super::host;
 use super::mode::{Accelerator, Mode};
 use super::outcome::{End, Outcome};
 use super::output::Output;
-use super::process::{Process, ProcessError};
-use super::qemu::{Qemu, QemuError};
+use super::process::Process;
+use super::qemu::Qemu;
 use super::qmp::{Closed, Message, Qmp, QmpEvent};
 
-pub use recall::recall;
+pub use super::outcome::GuestError;
+pub use super::output::{GuestEvent, Limits};
 pub use save::{SaveError, save};
 
 /// How often files and clocks are looked at. QEMU's events need no look.
@@ -42,94 +39,26 @@ const TICKS_PER_CPU_TIME: u32 = 20;
 /// How long QEMU may take to answer a command that changes nothing.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long QEMU may take from saying that the guest ends to having stopped it, and from
+/// How long QEMU may take from announcing that the guest ends to having stopped it, and from
 /// closing its monitor to its exit.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How much a guest may write, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// To its console.
-    pub console: u64,
-    /// As records.
-    pub records: u64,
-}
-
-impl Limits {
-    /// Some hundred times what a scenario writes.
-    pub const STANDARD: Limits = Limits {
-        console: 16 * 1024 * 1024,
-        records: 64 * 1024 * 1024,
-    };
-}
-
-/// What is told while a guest runs.
-#[derive(Debug, Clone, Copy)]
-pub enum GuestEvent<'a> {
-    /// The host has too little memory now; the guest waits for it.
-    Waiting(&'a MemoryError),
-    /// QEMU has been started.
-    Started {
-        /// Its process id.
-        pid: u32,
-    },
-    /// A record has come.
-    Record(&'a Record),
-    /// The guest has entered a stage.
-    Stage(GuestStage),
-    /// The console has trouble; its excerpt is not complete yet.
-    ConsoleFault(&'a ConsoleFault),
-}
-
-/// Why no guest was run, or its end is not certain.
-#[derive(Debug, thiserror::Error)]
-pub enum GuestError {
-    /// QEMU is too old.
-    #[error(transparent)]
-    Qemu(#[from] QemuError),
-    /// The host has too little memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The kernel, the initramfs or a page cannot be read.
-    #[error("the guest's {what} at {path} cannot be read")]
-    Input {
-        /// Which.
-        what: &'static str,
-        /// Where.
-        path: Utf8PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A file for the guest's output cannot be used.
-    #[error(transparent)]
-    Follow(#[from] FollowError),
-    /// QEMU could not be started or ended.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-}
-
-/// Runs a guest to its end, once the host has the memory for it. The files of its console and its records are overwritten, and
-/// are complete when this returns.
+/// Runs a guest to its end. The files of its console and its records are overwritten, and are
+/// complete when this returns.
 ///
-/// An error means that nothing is known about the guest; everything that a guest can do is
-/// an [`Outcome`].
+/// # Errors
+/// Nothing is known about the guest. Everything that a guest can do is an [`Outcome`].
 pub async fn run(
     qemu: &Qemu,
     boot: &Boot,
     deadlines: &Deadlines,
     limits: &Limits,
-    mut on_event: impl FnMut(GuestEvent<'_>),
+    on_event: impl FnMut(GuestEvent<'_>),
     cancel: CancellationToken,
 ) -> Result<Outcome, GuestError> {
     check(qemu, boot)?;
-    let on_wait = |error: &MemoryError| on_event(GuestEvent::Waiting(error));
-    let is_room = host::await_memory(boot.machine.memory_mib(), on_wait, &cancel).await?;
     // From here on the deadlines run.
     let mut output = Output::new(boot, deadlines, limits, on_event)?;
-    if !is_room {
-        return output.outcome(End::Cancelled, Duration::ZERO);
-    }
     let start = Instant::now();
     let mut guest = Guest::start(qemu, boot, &mut output).await?;
     let ended = guest.watch(boot, &mut output, None, &cancel).await;
@@ -143,10 +72,34 @@ pub async fn run(
             stderr: String::from_utf8_lossy(&gone.stderr).into_owned(),
         },
     };
-    output.outcome(end, wall)
+    // A host that cannot write what the guest says can make it end in any way, or seem to.
+    let full = output.has_no_room();
+    let mut outcome = output.outcome(end, wall)?;
+    if let Some(path) = full
+        && !matches!(outcome.end, End::Cancelled)
+    {
+        outcome.end = End::DiskFull { path };
+    }
+    Ok(outcome)
+}
+
+/// What came of a guest that ended in a known way, from the files of its console and its
+/// records. No guest is started.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn recall(boot: &Boot, limits: &Limits, end: End) -> Result<Outcome, GuestError> {
+    let boot = Boot {
+        // The files are there and stay as they are.
+        start: Start::Restored("".into()),
+        ..boot.clone()
+    };
+    let output = Output::new(&boot, &Deadlines::STANDARD, limits, |_| {})?;
+    output.outcome(end, Duration::ZERO)
 }
 
 fn check(qemu: &Qemu, boot: &Boot) -> Result<(), GuestError> {
+    host::check_total(boot.machine.memory_mib())?;
     if let Mode::Exact { .. } = boot.platform.mode() {
         qemu.require_exact()?;
     }
@@ -190,9 +143,11 @@ struct Guest {
     process: Process,
     qmp: Qmp,
     messages: mpsc::Receiver<Message>,
-    /// Whether the monitor is.
+    /// Whether the monitor is open.
     open: bool,
-    /// The end that has been announced, and until when QEMU may take for it.
+    /// When it was started, while it has not sent its greeting.
+    ungreeted: Option<Instant>,
+    /// The end that has been announced, and until when QEMU has to stop.
     ending: Option<(Option<End>, Instant)>,
 }
 
@@ -204,16 +159,16 @@ impl Guest {
         output: &mut Output<F>,
     ) -> Result<Guest, GuestError> {
         let (process, socket) = Process::start(qemu.path().as_os_str(), |descriptor| {
-            let surroundings = HostOptions {
+            let options = HostOptions {
                 sandbox: qemu.sandbox(),
                 monitor: Monitor::Descriptor(descriptor),
             };
-            argv::arguments(boot, surroundings)
+            argv::arguments(boot, options)
         })
         .await?;
         if let Mode::Exact { .. } = boot.platform.mode() {
             // A host that does not allow it is no reason not to run.
-            process.wakes_first();
+            process.raise_priority();
         }
         output.tell(GuestEvent::Started { pid: process.pid() });
         let (qmp, messages) = super::qmp::connect(socket);
@@ -222,6 +177,7 @@ impl Guest {
             qmp,
             messages,
             open: true,
+            ungreeted: Some(Instant::now()),
             ending: None,
         })
     }
@@ -247,9 +203,16 @@ impl Guest {
                     ticks = ticks.wrapping_add(1);
                     if ticks.is_multiple_of(TICKS_PER_CPU_TIME) {
                         output.note(self.process.cpu_time());
+                        if let Some(end) = self.cannot_load(output.stage()) {
+                            return Ok(Ended::Known(end));
+                        }
                     }
                     if let Some(end) = output.look()? {
                         return Ok(Ended::Known(end));
+                    }
+                    let patience = output.monitor_patience();
+                    if self.ungreeted.is_some_and(|start| start.elapsed() > patience) {
+                        return Ok(Ended::Known(End::Monitor(Closed::Silent(patience))));
                     }
                     if leaves.is_some_and(|stage| stage != output.stage()) {
                         return Ok(Ended::Reached);
@@ -271,7 +234,17 @@ impl Guest {
         }
     }
 
-    /// What QEMU said before it was gone.
+    /// Whether QEMU lacks the means to load the kernel.
+    fn cannot_load(&self, stage: GuestStage) -> Option<End> {
+        if stage != GuestStage::Boot {
+            return None;
+        }
+        let said = self.process.stderr();
+        let what = super::qemu::missing_rom(&said)?.to_owned();
+        Some(End::InternalError { what })
+    }
+
+    /// Reads what QEMU sent before it was gone.
     async fn last_words(&mut self, boot: &Boot) -> Ended {
         let words = async {
             while self.open {
@@ -301,10 +274,13 @@ impl Guest {
         }
     }
 
-    /// Hears a message. Returns the end if the guest has stopped.
+    /// Handles a message. Returns the end if the guest has stopped.
     async fn message(&mut self, message: Option<Message>, boot: &Boot) -> Option<End> {
         match message {
-            Some(Message::Ready) => self.check_accelerator(boot).await,
+            Some(Message::Ready) => {
+                self.ungreeted = None;
+                self.check_accelerator(boot).await
+            }
             Some(Message::Event(event)) => self.event(event).await,
             Some(Message::Closed(Closed::End)) | None => {
                 // QEMU is about to end, and its exit status says more.
@@ -316,7 +292,7 @@ impl Guest {
         }
     }
 
-    /// Asks whether KVM is really what runs the guest.
+    /// Checks that KVM really runs the guest.
     async fn check_accelerator(&mut self, boot: &Boot) -> Option<End> {
         let Accelerator::Kvm(_) = boot.platform.accelerator() else {
             return None;
@@ -325,7 +301,7 @@ impl Guest {
             Ok(kvm) if !kvm.enabled => Some(End::InternalError {
                 what: "it runs without KVM".into(),
             }),
-            // What went wrong is told by QEMU's end, or by the deadline.
+            // QEMU's end or a deadline shows what went wrong.
             _ => None,
         }
     }

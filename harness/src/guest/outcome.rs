@@ -2,8 +2,8 @@
 //!
 //! Facts only: what they mean for a kernel is the verdict's.
 
-use std::fmt;
 use std::time::Duration;
+use std::{fmt, io};
 
 use camino::Utf8PathBuf;
 use numalab_protocol::Record;
@@ -11,9 +11,41 @@ use numalab_protocol::Record;
 use super::console::{ConsoleFault, Suppressed};
 use super::deadline::{GuestStage, Waited};
 use super::fault_kind::FaultKind;
-use super::process::CpuTime;
+use super::follow::FollowError;
+use super::host::MemoryError;
+use super::process::{CpuTime, ProcessError};
+use super::qemu::QemuError;
 use super::qmp::Closed;
 use super::records::RecordsError;
+use crate::error_chain::sentence;
+
+/// Why no guest was run, or its end is not certain.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// QEMU is too old.
+    #[error(transparent)]
+    Qemu(#[from] QemuError),
+    /// The host has too little memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The kernel, the initramfs or a page cannot be read.
+    #[error("the guest's {what} at {path} cannot be read")]
+    Input {
+        /// Which.
+        what: &'static str,
+        /// Where.
+        path: Utf8PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file for the guest's output cannot be used.
+    #[error(transparent)]
+    Follow(#[from] FollowError),
+    /// QEMU could not be started or ended.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+}
 
 /// What came of a guest, however it ended.
 #[derive(Debug)]
@@ -24,12 +56,9 @@ pub struct Outcome {
     pub stage: GuestStage,
     /// The records that came whole, up to the end or the first damaged one.
     pub records: Vec<Record>,
-    /// ConsoleFault on the console.
+    /// Faults on the console.
     pub console_faults: Vec<ConsoleFault>,
-    /// Further troubles, beyond those kept. One of [`Severity::Warning`] or worse is trouble
-    /// like those that are kept, of which there are many then.
-    ///
-    /// [`Severity::Warning`]: super::fault_kind::Severity::Warning
+    /// Faults beyond those that are kept.
     pub suppressed: Suppressed,
     /// The last console lines, decoded lossily; not fit for a terminal (`escape`).
     pub last_lines: Vec<String>,
@@ -80,16 +109,16 @@ pub enum End {
     },
     /// Its records cannot be used.
     Records(RecordsError),
-    /// Its records cannot be used, and there is no room for them.
+    /// The host has no room for its console or its records, so nothing is known of its end.
     DiskFull {
         /// The file.
         path: Utf8PathBuf,
     },
     /// QEMU's monitor did not behave.
     Monitor(Closed),
-    /// Somebody else told QEMU to end, mostly by a signal.
+    /// Another program ended QEMU, mostly by a signal.
     Dismissed,
-    /// We were told to stop.
+    /// The run was cancelled.
     Cancelled,
 }
 
@@ -105,7 +134,7 @@ impl Outcome {
         matches!(self.end, End::PowerOff) && self.last().is_some()
     }
 
-    /// The first trouble of a kind.
+    /// The first fault of a kind.
     pub fn console_fault(&self, kind: FaultKind) -> Option<&ConsoleFault> {
         self.console_faults
             .iter()
@@ -124,6 +153,16 @@ impl End {
             | End::Dismissed => true,
             End::Stuck { waited, .. } => live || matches!(waited, Waited::Wall { .. }),
             _ => false,
+        }
+    }
+
+    /// The same end for another guest that boots alike; `None` if it may be the host's doing.
+    pub(crate) fn repeated(&self) -> Option<End> {
+        match *self {
+            End::Panic => Some(End::Panic),
+            End::Reset => Some(End::Reset),
+            End::Stuck { stage, waited } => Some(End::Stuck { stage, waited }),
+            _ => None,
         }
     }
 }
@@ -148,34 +187,16 @@ impl fmt::Display for End {
             End::TooMuchOutput { path, limit } => {
                 write!(f, "the guest wrote more than {limit} bytes to {path}")
             }
-            End::Records(error) => write!(f, "{}", Chain(error)),
+            End::Records(error) => f.write_str(&sentence(error)),
             End::DiskFull { path } => {
-                write!(
-                    f,
-                    "the guest's records are damaged: there is no room left for {path}"
-                )
+                write!(f, "the disk is full: {path} may lack what the guest wrote")
             }
-            End::Monitor(error) => write!(f, "{}", Chain(error)),
+            End::Monitor(error) => f.write_str(&sentence(error)),
             End::Dismissed => f.write_str(
-                "QEMU was told to end by somebody else, as by a signal: nothing is known of the \
-                 guest, run it again",
+                "another program ended QEMU, for instance by a signal: nothing is known of the \
+                 guest; run it again",
             ),
             End::Cancelled => f.write_str("the run was interrupted"),
         }
-    }
-}
-
-/// An error with its causes, for a text that has no chain of its own.
-struct Chain<'a>(&'a dyn std::error::Error);
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
     }
 }

@@ -1,21 +1,55 @@
-//! What a guest says, taken while it runs: console and records, and the stage that they
-//! show it to be in.
+//! A guest's output while it runs: console and records, and the stage that they show.
 //!
-//! Decides when the guest's output is a reason to end it; ends nothing itself.
+//! Decides when the output is a reason to end the guest; ends nothing itself.
 
 use std::time::{Duration, Instant};
 
+use camino::Utf8PathBuf;
+use numalab_protocol::Record;
+
 use super::argv::{Boot, Start};
-use super::console::Console;
+use super::console::{Console, ConsoleFault};
 use super::deadline::{Deadlines, GuestStage, Watch};
 use super::fault_kind::FaultKind;
 use super::follow::{FollowError, Follower};
-use super::lifecycle::{GuestError, GuestEvent, Limits};
-use super::outcome::{End, Outcome};
+use super::outcome::{End, GuestError, Outcome};
 use super::process::CpuTime;
 use super::records::Records;
 
-/// What the guest says, and how far it has come.
+/// How much a guest may write, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// To its console.
+    pub console: u64,
+    /// As records.
+    pub records: u64,
+}
+
+impl Limits {
+    /// Some hundred times what a scenario writes.
+    pub const STANDARD: Limits = Limits {
+        console: 16 * 1024 * 1024,
+        records: 64 * 1024 * 1024,
+    };
+}
+
+/// What happens while a guest runs.
+#[derive(Debug, Clone, Copy)]
+pub enum GuestEvent<'a> {
+    /// QEMU has been started.
+    Started {
+        /// Its process id.
+        pid: u32,
+    },
+    /// A record has come.
+    Record(&'a Record),
+    /// The guest has entered a stage.
+    Stage(GuestStage),
+    /// The console shows a fault; its excerpt is not complete yet.
+    ConsoleFault(&'a ConsoleFault),
+}
+
+/// A guest's output, and how far the guest has come.
 pub(super) struct Output<F> {
     console_file: Follower,
     records_file: Follower,
@@ -50,12 +84,17 @@ impl<F: FnMut(GuestEvent<'_>)> Output<F> {
         })
     }
 
+    /// How long QEMU may take to its first word on the monitor.
+    pub(super) fn monitor_patience(&self) -> Duration {
+        self.watch.monitor_patience()
+    }
+
     /// The stage that the guest is in, by what has been taken.
     pub(super) fn stage(&self) -> GuestStage {
         self.watch.stage()
     }
 
-    /// Tells what happens to QEMU.
+    /// Reports what happens to QEMU.
     pub(super) fn tell(&mut self, event: GuestEvent<'_>) {
         (self.on_event)(event);
     }
@@ -63,6 +102,13 @@ impl<F: FnMut(GuestEvent<'_>)> Output<F> {
     /// Notes QEMU's CPU time so far, if it is still known.
     pub(super) fn note(&mut self, cpu: Option<CpuTime>) {
         self.cpu = cpu.unwrap_or(self.cpu);
+    }
+
+    /// A file whose file system has no room left, so that it may lack what the guest said.
+    pub(super) fn has_no_room(&self) -> Option<Utf8PathBuf> {
+        let files = [&self.records_file, &self.console_file];
+        let full = files.into_iter().find(|file| file.has_no_room());
+        full.map(|file| file.path().to_owned())
     }
 
     /// Takes what is new and looks at the clocks. Returns an end if there is a reason for
@@ -134,12 +180,6 @@ impl<F: FnMut(GuestEvent<'_>)> Output<F> {
             .iter()
             .any(|t| t.kind == FaultKind::Panic);
         let end = match (end, rest) {
-            (End::PowerOff, Some(End::Records(_))) | (End::Records(_), _)
-                if self.records_file.has_no_room() =>
-            {
-                let path = self.records_file.path().to_owned();
-                End::DiskFull { path }
-            }
             // Records can only be trusted whole. A guest that ended otherwise ends within
             // a line as a matter of course.
             (End::PowerOff, Some(rest)) => rest,

@@ -1,10 +1,10 @@
 //! The QEMU that is installed: where it is, its version, what it can do.
 //!
-//! Asks the program itself, and remembers the answer for as long as this process lives and
-//! the file stays the same. It starts no guest.
+//! Asks the program itself, and keeps the answer for as long as this process lives and the
+//! file stays the same. It starts no guest.
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -84,6 +84,18 @@ pub enum QemuError {
         path: PathBuf,
         /// What it did instead.
         answer: String,
+    },
+    /// It starts no machine.
+    #[error(
+        "QEMU at {} cannot start a guest: {said} (its firmware comes in packages of its own: on \
+         Debian and Ubuntu, apt install seabios qemu-system-data)",
+        path.display()
+    )]
+    Firmware {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        said: String,
     },
     /// Older than [`EXACT_SINCE`].
     #[error(
@@ -171,6 +183,45 @@ impl Qemu {
         said.lines().map(PathBuf::from).collect()
     }
 
+    /// Starts a machine without a guest, to see whether its firmware can be loaded.
+    ///
+    /// # Errors
+    /// It cannot; in QEMU's own words.
+    pub fn check_firmware(&self) -> Result<(), QemuError> {
+        let unusable = |source| QemuError::Unusable {
+            path: self.path.clone(),
+            source,
+        };
+        let (mut input, mut said) = (
+            tempfile::tempfile().map_err(unusable)?,
+            tempfile::tempfile().map_err(unusable)?,
+        );
+        let quit = br#"{"execute":"qmp_capabilities"} {"execute":"quit"}"#;
+        input.write_all(quit).map_err(unusable)?;
+        input.rewind().map_err(unusable)?;
+        let mut command = Command::new(&self.path);
+        command
+            .args(["-nodefaults", "-no-user-config", "-display", "none"])
+            .args(["-machine", "q35", "-S", "-qmp", "stdio"])
+            // What a kernel's image is loaded with.
+            .args(["-option-rom", "pvh.bin", "-option-rom", "linuxboot_dma.bin"])
+            .stdin(input)
+            .stderr(said.try_clone().map_err(unusable)?);
+        let ended_well = answer(command).map_err(unusable)?.is_some();
+        let mut text = String::new();
+        said.rewind().map_err(unusable)?;
+        said.read_to_string(&mut text).map_err(unusable)?;
+        match missing_rom(&text).or_else(|| text.lines().next()) {
+            line if !ended_well || line.and_then(missing_rom).is_some() => {
+                Err(QemuError::Firmware {
+                    path: self.path.clone(),
+                    said: line.unwrap_or("it did not end").to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether it was built with seccomp and takes [`SANDBOX`].
     pub fn sandbox(&self) -> bool {
         self.sandbox
@@ -218,19 +269,29 @@ fn ask(path: PathBuf) -> Result<Qemu, QemuError> {
     })
 }
 
+/// A line in which QEMU says that it lacks a file with which it loads a kernel. It goes on
+/// all the same, and the guest does nothing.
+pub(super) fn missing_rom(said: &str) -> Option<&str> {
+    let names = ["pvh.bin", "linuxboot"];
+    said.lines()
+        .find(|line| line.contains("option rom") && names.iter().any(|name| line.contains(name)))
+}
+
 /// Runs QEMU for an answer on stdout. `None` if it fails or takes longer than [`PATIENCE`].
 fn run(path: &Path, arguments: &[&str]) -> Result<Option<String>, QemuError> {
-    let unusable = |source| QemuError::Unusable {
-        path: path.into(),
-        source,
-    };
-    let mut child = Command::new(path)
+    let mut command = Command::new(path);
+    command
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(unusable)?;
+        .stderr(Stdio::null());
+    answer(command).map_err(|source| QemuError::Unusable {
+        path: path.into(),
+        source,
+    })
+}
+
+fn answer(mut command: Command) -> io::Result<Option<String>> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
     let (answer, answered) = mpsc::channel();
     let stdout = child.stdout.take();
     thread::spawn(move || {
@@ -241,18 +302,18 @@ fn run(path: &Path, arguments: &[&str]) -> Result<Option<String>, QemuError> {
         answer.send(read.map(|_| text)).ok();
     });
     let text = answered.recv_timeout(PATIENCE);
-    // It has closed its stdout or is out of time: in both cases it has nothing more to say.
+    // It has closed its stdout or is out of time: no more will come.
     let deadline = std::time::Instant::now() + Duration::from_secs(5);
     let status = loop {
-        match child.try_wait().map_err(unusable)? {
+        match child.try_wait()? {
             Some(status) => break Some(status),
             None if text.is_err() || std::time::Instant::now() > deadline => break None,
             None => thread::sleep(Duration::from_millis(2)),
         }
     };
     if status.is_none() {
-        child.kill().map_err(unusable)?;
-        child.wait().map_err(unusable)?;
+        child.kill()?;
+        child.wait()?;
     }
     let text = text
         .ok()
@@ -263,10 +324,9 @@ fn run(path: &Path, arguments: &[&str]) -> Result<Option<String>, QemuError> {
 
 /// Reads `QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)`.
 fn parse(said: &str) -> Option<(Version, &str)> {
-    let text = said
-        .lines()
-        .next()?
-        .strip_prefix("QEMU emulator version ")?;
+    // Warnings, for instance of a wrapper, may come first.
+    let mut lines = said.lines();
+    let text = lines.find_map(|line| line.strip_prefix("QEMU emulator version "))?;
     let number = text.split([' ', '-', '+', '(']).next()?;
     let mut parts = number.split('.').map(str::parse);
     let mut part = || parts.next()?.ok();
@@ -279,78 +339,4 @@ fn parse(said: &str) -> Option<(Version, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    #[test]
-    fn versions_are_read() {
-        let debian = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopy";
-        let (version, text) = parse(debian).unwrap();
-        assert_eq!(version.to_string(), "10.0.2");
-        assert_eq!(text, "10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)");
-        let (version, _) = parse("QEMU emulator version 9.2.0-rc1\n").unwrap();
-        assert_eq!(version.to_string(), "9.2.0");
-        assert!(version > EXACT_SINCE);
-        for wrong in [
-            "",
-            "qemu",
-            "QEMU emulator version x",
-            "QEMU emulator version 9.2",
-        ] {
-            assert!(parse(wrong).is_none(), "{wrong}");
-        }
-    }
-
-    fn program(folder: &Path, text: &str) -> PathBuf {
-        let path = folder.join("qemu");
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-
-    #[test]
-    fn an_old_one_is_refused_for_exact_mode_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let old = "#!/bin/sh\n[ \"$1\" = --version ] || exit 1\n\
-                   echo 'QEMU emulator version 7.2.22 (Debian 1:7.2)'\n";
-        let qemu = Qemu::at(&program(folder.path(), old)).unwrap();
-        assert_eq!(qemu.version().to_string(), "7.2.22");
-        assert!(!qemu.sandbox());
-        let error = qemu.require_exact().unwrap_err().to_string();
-        assert!(error.contains("7.2.22"), "{error}");
-        assert!(error.contains("needs 8.1.0 or newer"), "{error}");
-        assert!(error.contains("bookworm-backports"), "{error}");
-    }
-
-    #[test]
-    fn what_is_not_qemu_is_told_apart() {
-        let folder = tempfile::tempdir().unwrap();
-        let missing = Qemu::at(&folder.path().join("missing")).unwrap_err();
-        assert!(matches!(missing, QemuError::Unusable { .. }), "{missing}");
-
-        let plain = folder.path().join("plain");
-        fs::write(&plain, "x").unwrap();
-        let plain = Qemu::at(&plain).unwrap_err();
-        assert!(matches!(plain, QemuError::NotExecutable { .. }), "{plain}");
-
-        let other = Qemu::at(&program(folder.path(), "#!/bin/sh\necho hello\n")).unwrap_err();
-        assert!(other.to_string().ends_with("said \"hello\\n\""), "{other}");
-        let failing = Qemu::at(&program(folder.path(), "#!/bin/sh\nexit 3\n")).unwrap_err();
-        assert!(
-            failing.to_string().contains("failed or did not end"),
-            "{failing}"
-        );
-    }
-
-    #[test]
-    fn a_changed_file_is_asked_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let say = |version: &str| format!("#!/bin/sh\necho 'QEMU emulator version {version}'\n");
-        let path = program(folder.path(), &say("9.0.0"));
-        assert_eq!(Qemu::at(&path).unwrap().version().major, 9);
-        let path = program(folder.path(), &say("10.0.0"));
-        assert_eq!(Qemu::at(&path).unwrap().version().major, 10);
-    }
-}
+mod tests;

@@ -71,6 +71,9 @@ pub enum Closed {
     /// QEMU closed it, as it does when it ends.
     #[error("QEMU closed its monitor")]
     End,
+    /// It never sent its greeting.
+    #[error("QEMU did not answer on its monitor within {} seconds", .0.as_secs())]
+    Silent(Duration),
     /// Reading or writing failed.
     #[error("the connection to QEMU's monitor broke")]
     Broken(#[source] io::Error),

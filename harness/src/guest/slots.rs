@@ -1,10 +1,10 @@
-//! Slots: how many guests run on this host at a time, over all processes of this user's
-//! cache, and how much memory they have been promised.
+//! Slots: how many guests run on this host at a time, over all processes that use this cache,
+//! and how much memory is reserved for them.
 //!
-//! An exact guest is one busy thread and takes one core; a live guest takes them all. Whoever
-//! wants a slot queues up; the one who came first is served first, so that several commands
-//! share the host fairly and nobody starves. A slot is a locked file in the cache's folder
-//! `slots`: it ends with its process, however that ends.
+//! An exact guest is one busy thread and takes one core; a live guest takes them all. Guests
+//! queue for slots, first come, first served, so that several commands share the host fairly.
+//! A slot is a locked file in the cache's folder `slots`: it is free when its process ends,
+//! however that ends.
 
 mod queue;
 
@@ -15,11 +15,14 @@ use numalab_kernels::Cache;
 use tokio_util::sync::CancellationToken;
 
 use self::queue::{QueueEntry, SlotQueue};
-use crate::guest::host::{MemoryError, OVERHEAD_MIB, PATIENCE, check_memory_beside};
+use crate::guest::host::{self, MemoryError, OVERHEAD_MIB};
 
-/// How long to wait for a core. Whoever has waited so long runs all the same: that is slow,
-/// and harms nothing. For memory, [`PATIENCE`] holds.
+/// How long to wait for a core. After that the guest runs all the same: that is slow, and
+/// harms nothing.
 const CORE_PATIENCE: Duration = Duration::from_secs(240);
+
+/// How long to wait for memory.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(600);
 
 /// How often the queue is looked at.
 const POLL: Duration = Duration::from_millis(20);
@@ -29,42 +32,57 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct Slots {
     folder: PathBuf,
     cores: usize,
+    /// Where `/proc` and `/sys` are.
+    root: PathBuf,
+    memory_patience: Duration,
 }
 
-/// What a guest takes.
+/// What a guest needs of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
     /// Its memory, in MiB, without QEMU's own.
     pub memory_mib: u64,
-    /// Whether it needs the host for itself: a live guest, whose threads are many and whose
-    /// measure is time.
+    /// Whether no other guest may run: a live guest has many threads and measures time.
     pub alone: bool,
 }
 
 /// A guest's place on the host. It is free again when this is dropped, or the process ends.
 #[derive(Debug)]
 pub struct Slot {
-    /// `None` where the cache cannot be written to: then nobody is counted.
-    ticket: Option<QueueEntry>,
+    /// `None` where the cache cannot be written to: then guests are not counted.
+    entry: Option<QueueEntry>,
 }
 
 /// What is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiting {
-    /// A core: so many guests run, or are before us.
+    /// A core: how many guests run or wait before this one.
     Core(usize),
     /// Memory.
     Memory(MemoryError),
 }
 
+/// Why there is no slot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SlotError {
+    /// Waiting was cancelled.
+    #[error("waiting for a slot was interrupted")]
+    Cancelled,
+    /// The host lacks the memory, or did for too long.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
 impl Slots {
-    /// The slots of this host: as many as this process may use cores, by its affinity and
-    /// by its control groups' quotas, and at least `jobs`.
+    /// The slots of this host: as many as this process may use cores, by its affinity and by
+    /// the quotas of its control groups, and at least `jobs`.
     pub fn new(cache: &Cache, jobs: Option<usize>) -> Slots {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Slots {
             folder: cache.root().join("slots"),
             cores: cores.max(jobs.unwrap_or(0)),
+            root: "/".into(),
+            memory_patience: MEMORY_PATIENCE,
         }
     }
 
@@ -73,112 +91,103 @@ impl Slots {
         self.cores
     }
 
-    /// Waits for a place. Tells `on_wait` once what it waits for, if it is not free at once.
-    /// `None` if it was cancelled.
+    /// Waits for a slot. Calls `on_wait` once, with what it waits for, if none is free at
+    /// once.
     ///
     /// # Errors
-    /// The host has not the memory, or not within [`PATIENCE`].
-    pub async fn take(
+    /// Waiting was cancelled, or the host lacks the memory.
+    pub async fn acquire(
         &self,
         need: Need,
         on_wait: impl FnOnce(&Waiting),
         cancel: &CancellationToken,
-    ) -> Result<Option<Slot>, MemoryError> {
+    ) -> Result<Slot, SlotError> {
         let (start, mut on_wait) = (Instant::now(), Some(on_wait));
-        // Without a queue everybody runs at once, and the memory is looked at later.
-        let Ok(tickets) = SlotQueue::open(&self.folder) else {
-            return Ok(Some(Slot { ticket: None }));
-        };
-        let promised = need.memory_mib.saturating_add(OVERHEAD_MIB);
-        let Ok(mut ticket) = tickets.queue(promised, need.alone) else {
-            return Ok(Some(Slot { ticket: None }));
-        };
+        let reserved = need.memory_mib.saturating_add(OVERHEAD_MIB);
+        let queue = SlotQueue::open(&self.folder);
+        let queued = queue.and_then(|queue| {
+            let entry = queue.join(reserved, need.alone)?;
+            Ok((queue, entry))
+        });
+        let mut queued = queued.ok();
         loop {
-            // What cannot be told is looked at again.
-            if let Some(waiting) = self.look(&tickets, &mut ticket, need) {
-                let waited = start.elapsed();
-                match &waiting {
-                    Waiting::Core(_) if waited >= CORE_PATIENCE => {
-                        ticket.sit();
-                        return Ok(Some(Slot {
-                            ticket: Some(ticket),
-                        }));
-                    }
-                    Waiting::Memory(error) => check(error, waited)?,
-                    Waiting::Core(_) => {}
+            let waiting = match &mut queued {
+                Some((queue, entry)) => self.try_acquire(queue, entry, need),
+                // Without a queue only memory counts.
+                None => self.lacks_memory(need, 0),
+            };
+            let mut entry = || queued.take().map(|(_, entry)| entry);
+            let waited = start.elapsed();
+            let waiting = match waiting {
+                None => return Ok(Slot { entry: entry() }),
+                Some(Waiting::Core(_)) if waited >= CORE_PATIENCE => {
+                    let mut slot = Slot { entry: entry() };
+                    slot.entry.iter_mut().for_each(QueueEntry::acquire);
+                    return Ok(slot);
                 }
-                // Moments are not worth a word.
-                if waited > 5 * POLL
-                    && let Some(on_wait) = on_wait.take()
-                {
-                    on_wait(&waiting);
+                Some(Waiting::Memory(error)) if waited >= self.memory_patience => {
+                    return Err(error.after(waited).into());
                 }
-            } else {
-                return Ok(Some(Slot {
-                    ticket: Some(ticket),
-                }));
+                Some(Waiting::Memory(error @ MemoryError::Never { .. })) => {
+                    return Err(error.into());
+                }
+                Some(waiting) => waiting,
+            };
+            // A wait of moments is not worth a line.
+            if waited > 5 * POLL
+                && let Some(on_wait) = on_wait.take()
+            {
+                on_wait(&waiting);
             }
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return Ok(None),
+                () = cancel.cancelled() => return Err(SlotError::Cancelled),
                 () = tokio::time::sleep(POLL) => {}
             }
         }
     }
 
-    /// Sits down if it is our turn and there is room; else what is missing.
-    fn look(&self, tickets: &SlotQueue, ticket: &mut QueueEntry, need: Need) -> Option<Waiting> {
-        let Ok(Some(_door)) = tickets.queue_lock() else {
+    /// Takes a slot if one is free and nobody waits before this entry; else what is missing.
+    fn try_acquire(
+        &self,
+        queue: &SlotQueue,
+        entry: &mut QueueEntry,
+        need: Need,
+    ) -> Option<Waiting> {
+        // Where the lock cannot be taken now, the next look tries again.
+        let Ok(Some(_queue_lock)) = queue.lock() else {
             return Some(Waiting::Core(0));
         };
-        let others = tickets.others(ticket);
-        let before_us = others
-            .iter()
-            .filter(|other| other.is_before(ticket))
-            .count();
-        let seated: Vec<_> = others.iter().filter(|other| other.seated).collect();
+        let others = queue.others(entry);
+        let before = others.iter().filter(|other| other.is_before(entry)).count();
+        let running: Vec<_> = others.iter().filter(|other| other.running).collect();
         let full = if need.alone {
-            !seated.is_empty()
+            !running.is_empty()
         } else {
-            seated.len() >= self.cores || seated.iter().any(|other| other.alone)
+            running.len() >= self.cores || running.iter().any(|other| other.alone)
         };
-        if full || before_us > 0 {
-            return Some(Waiting::Core(seated.len() + before_us));
+        if full || before > 0 {
+            return Some(Waiting::Core(running.len() + before));
         }
-        let promised = seated.iter().map(|other| other.unused_mib()).sum();
-        match check_memory_beside(need.memory_mib, promised) {
-            Ok(()) => {
-                ticket.sit();
-                None
-            }
-            Err(error) => Some(Waiting::Memory(error)),
+        let reserved = running.iter().map(|other| other.unused_mib()).sum();
+        let lacks_memory = self.lacks_memory(need, reserved);
+        if lacks_memory.is_none() {
+            entry.acquire();
         }
+        lacks_memory
     }
-}
 
-/// Whether memory is still waited for.
-fn check(error: &MemoryError, waited: Duration) -> Result<(), MemoryError> {
-    match error {
-        MemoryError::Now {
-            needed_mib,
-            available_mib,
-            limit,
-        } if waited >= PATIENCE => Err(MemoryError::Waited {
-            waited,
-            needed_mib: *needed_mib,
-            available_mib: *available_mib,
-            limit: limit.clone(),
-        }),
-        MemoryError::Now { .. } => Ok(()),
-        error => Err(error.clone()),
+    fn lacks_memory(&self, need: Need, reserved_mib: u64) -> Option<Waiting> {
+        let checked = host::check_memory_at(&self.root, need.memory_mib, reserved_mib);
+        checked.err().map(Waiting::Memory)
     }
 }
 
 impl Slot {
-    /// Tells which process the guest is, so that its use of memory can be seen.
-    pub fn is_process(&self, pid: u32) {
-        if let Some(ticket) = &self.ticket {
-            ticket.is_process(pid);
+    /// Records which process the guest is, so that its use of memory can be seen.
+    pub fn set_process(&self, pid: u32) {
+        if let Some(entry) = &self.entry {
+            entry.set_process(pid);
         }
     }
 }
@@ -186,7 +195,7 @@ impl Slot {
 impl std::fmt::Display for Waiting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Waiting::Core(guests) => write!(f, "{guests} other guests run or are before it"),
+            Waiting::Core(guests) => write!(f, "{guests} other guests run or wait before it"),
             Waiting::Memory(error) => write!(f, "{error}"),
         }
     }

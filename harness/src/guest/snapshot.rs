@@ -1,9 +1,9 @@
-//! Saved guests: each kernel is booted once on each machine, and every run is restored from
-//! that.
+//! Snapshots: each kernel is booted once on each machine and saved, and its runs are restored
+//! from that.
 //!
-//! The guest's course makes this exact (see `course` of the agent): a restored run gives the
-//! bytes of a cold one. So nothing depends on whether there is a saved guest, and whatever
-//! goes wrong with one is a reason to boot cold and to say so, never one to fail.
+//! A restored run gives the same bytes as a cold one (see the agent's lifecycle). So no result
+//! depends on whether there is a snapshot, and whatever goes wrong with one is reported and
+//! the run boots cold.
 
 mod entry;
 
@@ -27,12 +27,13 @@ use crate::cache::build_lock::BuildLock;
 use crate::error::Error;
 use crate::error_chain::sentence;
 use crate::guest::argv::{self, Boot, HostOptions, Monitor, Start};
-use crate::guest::deadline::Deadlines;
+use crate::guest::deadline::{Deadlines, Waited};
+use crate::guest::follow::FollowError;
 use crate::guest::lifecycle::{self, GuestEvent, Limits, SaveError};
-use crate::guest::outcome::End;
+use crate::guest::outcome::{End, GuestError, Outcome};
 use crate::guest::qcow2;
 use crate::guest::qemu::Qemu;
-use crate::guest::slots::{Need, Slots, Waiting};
+use crate::guest::slots::{Need, SlotError, Slots, Waiting};
 use crate::timing::{Activity, Stopwatch};
 use crate::ui::Ui;
 
@@ -45,27 +46,47 @@ const BOOTS: u32 = 4;
 /// takes on a busy host, and leaves a test time to boot cold.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A saved guest, once it has been looked for; `None` if there can be none.
-type Cell = Arc<OnceCell<Option<Arc<Saved>>>>;
+/// A snapshot, once it has been looked for.
+type Cell = Arc<OnceCell<Snapshot>>;
 
-/// The saved guests of a cache, as one process uses them.
+/// What there is for a run to be restored from.
+#[derive(Debug, Clone)]
+pub enum Snapshot {
+    /// A saved guest.
+    Saved(Arc<Saved>),
+    /// The boot that was to be saved failed, as that of a run would.
+    Failed(Arc<FailedBoot>),
+    /// Nothing, and the reason was reported: the run boots cold.
+    None,
+}
+
+/// A boot that was to be saved and failed. Its files are removed when this is dropped.
+#[derive(Debug)]
+pub struct FailedBoot {
+    end: End,
+    console: Utf8PathBuf,
+    records: Utf8PathBuf,
+    _entry: TempEntry,
+}
+
+/// The snapshots in a cache, as one process uses them.
 #[derive(Debug)]
 pub struct Snapshots {
     cache: Cache,
     slots: Slots,
     stopwatch: Stopwatch,
     guests: Mutex<HashMap<Digest, Cell>>,
-    /// Whether saving has failed in a way that all guests share.
+    /// Whether saving has failed for a reason that concerns all guests.
     off: AtomicBool,
 }
 
-/// Which guest is wanted.
+/// Which snapshot is wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct SnapshotRequest<'a> {
     /// The QEMU that runs it.
     pub qemu: &'a Qemu,
-    /// The cold boot that it is to runner for. Only what the guest can see of it matters: not
-    /// where files lie, and not what is in the plan's pages.
+    /// The cold boot that it replaces. Only what the guest can see of it matters: not where
+    /// files lie, and not what is in the plan's pages.
     pub boot: &'a Boot,
     /// SHA-256 of the kernel's image.
     pub kernel: &'a str,
@@ -75,7 +96,13 @@ pub struct SnapshotRequest<'a> {
     pub title: &'a str,
 }
 
-/// Why a guest is not saved.
+/// What does not hold for the next run, which tries again.
+enum ForOneRun {
+    Failed(Arc<FailedBoot>),
+    Interrupted,
+}
+
+/// Why a guest was not saved.
 #[derive(Debug, thiserror::Error)]
 enum SnapshotError {
     #[error(transparent)]
@@ -107,28 +134,52 @@ impl SnapshotRequest<'_> {
         digester.finish()
     }
 
-    /// QEMU's arguments with names in place of paths.
+    /// QEMU's arguments, independent of where files lie.
     fn arguments(&self) -> Vec<String> {
         let boot = Boot {
-            machine: self.boot.machine.clone(),
-            platform: self.boot.platform,
-            kernel: "kernel".into(),
-            initrd: "initramfs".into(),
-            pages: std::array::from_fn(|index| format!("page{index}").into()),
             console: entry::CONSOLE.into(),
             records: entry::RECORDS.into(),
             start: Start::Savable(entry::DISK.into()),
+            ..Boot::canonical(self.boot.machine.clone(), self.boot.platform)
         };
-        let surroundings = HostOptions {
+        let options = HostOptions {
             sandbox: self.qemu.sandbox(),
             monitor: Monitor::Descriptor(0),
         };
-        argv::arguments(&boot, surroundings)
+        argv::arguments(&boot, options)
+    }
+}
+
+impl FailedBoot {
+    /// Gives a run's guest the output and the end of this one.
+    ///
+    /// # Errors
+    /// A file cannot be copied or read.
+    pub(crate) fn outcome(&self, boot: &Boot) -> Result<Outcome, GuestError> {
+        for (from, to) in [
+            (&self.console, &boot.console),
+            (&self.records, &boot.records),
+        ] {
+            std::fs::copy(from, to).map_err(|source| FollowError::Io {
+                path: to.clone(),
+                source,
+            })?;
+        }
+        let end = self.end.repeated().unwrap_or(End::Reset);
+        lifecycle::recall(boot, &Limits::STANDARD, end)
+    }
+
+    fn may_be_the_hosts(&self) -> bool {
+        let waited = match &self.end {
+            End::Stuck { waited, .. } => Some(waited),
+            _ => None,
+        };
+        matches!(waited, Some(Waited::Wall { .. }))
     }
 }
 
 impl Snapshots {
-    /// The saved guests of a cache.
+    /// The snapshots in a cache.
     pub fn new(cache: Cache) -> Snapshots {
         Snapshots {
             slots: Slots::new(&cache, None),
@@ -139,51 +190,57 @@ impl Snapshots {
         }
     }
 
-    /// Takes the time of boots there.
+    /// Measures the time of boots with this stopwatch.
     #[must_use]
     pub fn timed_by(mut self, stopwatch: Stopwatch) -> Snapshots {
         self.stopwatch = stopwatch;
         self
     }
 
-    /// Lets boots wait for a slot there.
+    /// Lets boots wait for one of these slots.
     #[must_use]
-    pub fn seated_by(mut self, slots: Slots) -> Snapshots {
+    pub fn in_slots(mut self, slots: Slots) -> Snapshots {
         self.slots = slots;
         self
     }
 
-    /// The saved guest; booted and saved if there is none. `None` if there can be none, which
-    /// has then been said: the run boots cold.
+    /// The snapshot; booted and saved if there is none.
     ///
     /// # Errors
     /// A signal came.
     pub async fn get(
         &self,
-        wish: &SnapshotRequest<'_>,
+        wanted: &SnapshotRequest<'_>,
         ui: &Ui,
         cancel: &CancellationToken,
-    ) -> Result<Option<Arc<Saved>>, Error> {
-        let key = wish.key();
+    ) -> Result<Snapshot, Error> {
+        let key = wanted.key();
         let cell = Arc::clone(self.guests().entry(key).or_default());
-        let saved = cell.get_or_try_init(|| async {
+        let made = cell.get_or_try_init(|| async {
             if self.off.load(Ordering::Relaxed) {
-                return Ok(None);
+                return Ok(Snapshot::None);
             }
-            match self.ensure(wish, key, ui, cancel).await {
-                Ok(saved) => Ok(Some(Arc::new(saved))),
-                Err(_) if cancel.is_cancelled() => Err(Error::Interrupted),
+            match self.get_or_save(wanted, key, ui, cancel).await {
+                Ok(Snapshot::Failed(failed)) if failed.may_be_the_hosts() => {
+                    Err(ForOneRun::Failed(failed))
+                }
+                Ok(snapshot) => Ok(snapshot),
+                Err(_) if cancel.is_cancelled() => Err(ForOneRun::Interrupted),
                 Err(error) => {
-                    self.give_up(wish, &error, ui);
-                    Ok(None)
+                    self.give_up(wanted, &error, ui);
+                    Ok(Snapshot::None)
                 }
             }
         });
-        Ok(saved.await?.clone())
+        match made.await {
+            Ok(snapshot) => Ok(snapshot.clone()),
+            Err(ForOneRun::Failed(failed)) => Ok(Snapshot::Failed(failed)),
+            Err(ForOneRun::Interrupted) => Err(Error::Interrupted),
+        }
     }
 
-    /// A copy of a saved guest for one run, whose console and records begin as those of the
-    /// saved one. `None` if it could not be made, which has then been said.
+    /// Copies a saved guest for one run, whose console and records begin as those of the saved
+    /// one. `None` if that failed, which was reported.
     pub async fn copy(
         &self,
         saved: &Arc<Saved>,
@@ -193,27 +250,27 @@ impl Snapshots {
     ) -> Option<Copied> {
         let (cache, from) = (self.cache.clone(), Arc::clone(saved));
         let (console, records) = (console.to_owned(), records.to_owned());
-        let copy = move || from.copy(&cache, &console, &records);
+        let copy = move || Ok(from.copy(&cache, &console, &records)?);
         match blocking(copy).await {
             Ok(copied) => Some(copied),
             Err(error) => {
                 let why = sentence(&error);
                 ui.warn(&format!(
-                    "a saved guest cannot be copied, so a run boots cold: {why}"
+                    "a snapshot cannot be copied, so a run boots cold: {why}"
                 ));
                 None
             }
         }
     }
 
-    /// Removes a saved guest that QEMU does not load, and boots cold instead of it.
+    /// Removes a saved guest that QEMU does not load; its runs boot cold.
     pub fn distrust(&self, saved: &Saved, why: &End, ui: &Ui) {
         ui.warn(&format!(
-            "a saved guest is removed and its runs boot cold: {why}"
+            "a snapshot is removed and its runs boot cold: {why}"
         ));
-        let none = Arc::new(OnceCell::new_with(Some(None)));
+        let none = Arc::new(OnceCell::new_with(Some(Snapshot::None)));
         self.guests().insert(saved.key(), none);
-        // What cannot be removed is found out again.
+        // If it cannot be removed, the next process finds out the same.
         let _ = self.cache.remove(saved.folder());
     }
 
@@ -222,18 +279,18 @@ impl Snapshots {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says why there is no saved guest.
-    fn give_up(&self, wish: &SnapshotRequest<'_>, error: &SnapshotError, ui: &Ui) {
+    /// Reports why there is no snapshot.
+    fn give_up(&self, wanted: &SnapshotRequest<'_>, error: &SnapshotError, ui: &Ui) {
         let why = sentence(error);
         match error {
             SnapshotError::Cache(CacheError::Busy { .. })
             | SnapshotError::Save(
                 SaveError::Ended { .. } | SaveError::Missed | SaveError::Guest(_),
             ) => {
-                // It concerns this guest alone; what keeps it from booting, its run will tell.
+                // It concerns this guest alone, and a cold run shows what keeps it from booting.
                 ui.say(&format!(
                     "{} is not saved and boots cold: {why}",
-                    wish.title
+                    wanted.title
                 ));
             }
             _ if self.off.swap(true, Ordering::Relaxed) => {}
@@ -241,46 +298,38 @@ impl Snapshots {
         }
     }
 
-    async fn ensure(
+    async fn get_or_save(
         &self,
-        wish: &SnapshotRequest<'_>,
+        wanted: &SnapshotRequest<'_>,
         key: Digest,
         ui: &Ui,
         cancel: &CancellationToken,
-    ) -> Result<Saved, SnapshotError> {
+    ) -> Result<Snapshot, SnapshotError> {
         if let SnapshotLookup::Saved(saved) = self.find(key).await? {
-            return Ok(*saved);
+            return Ok(Snapshot::Saved(Arc::new(*saved)));
         }
-        let waited_for = |holder: &str| {
-            let title = wish.title;
+        let title = wanted.title;
+        let on_wait = |holder: &str| {
             ui.say(&format!(
                 "waiting for {title}, which {holder} boots and saves"
             ));
         };
-        let turn = BuildLock {
-            cache: &self.cache,
-            part: Part::Snapshots,
-            name: &format!("{key}.boot"),
-            patience: PATIENCE,
-        };
-        let turn = turn.take(waited_for, cancel).await?;
-        let saved = match self.find(key).await? {
+        let (cache, name) = (&self.cache, format!("{key}.boot"));
+        let _lock =
+            BuildLock::acquire(cache, Part::Snapshots, &name, PATIENCE, on_wait, cancel).await?;
+        match self.find(key).await? {
             // Another process has saved it meanwhile.
-            SnapshotLookup::Saved(saved) => Ok(*saved),
-            SnapshotLookup::Nothing => self.boot(wish, key, ui, cancel).await,
+            SnapshotLookup::Saved(saved) => return Ok(Snapshot::Saved(Arc::new(*saved))),
+            SnapshotLookup::Nothing => {}
             SnapshotLookup::Damaged(why) => {
-                let title = wish.title;
                 ui.warn(&format!(
-                    "the saved {title} is damaged and made anew: {why}"
+                    "the snapshot of {title} is damaged and made again: {why}"
                 ));
-                self.cache
-                    .remove(&self.cache.entry(Part::Snapshots, &key.to_string()))?;
-                self.boot(wish, key, ui, cancel).await
+                let entry = self.cache.entry(Part::Snapshots, &key.to_string());
+                self.cache.remove(&entry)?;
             }
-        };
-        // Whoever waits for it makes it anew; left alone, it would stay in the cache.
-        let _ = self.cache.remove(turn.entry());
-        saved
+        }
+        self.save(wanted, key, ui, cancel).await
     }
 
     async fn find(&self, key: Digest) -> Result<SnapshotLookup, SnapshotError> {
@@ -288,59 +337,69 @@ impl Snapshots {
         blocking(move || Ok(entry::find(&cache, key)?)).await
     }
 
-    async fn boot(
+    async fn save(
         &self,
-        wish: &SnapshotRequest<'_>,
+        wanted: &SnapshotRequest<'_>,
         key: Digest,
         ui: &Ui,
         cancel: &CancellationToken,
-    ) -> Result<Saved, SnapshotError> {
-        let title = &format!("booting {} to be saved", wish.title);
-        let shown = ui.task(title);
+    ) -> Result<Snapshot, SnapshotError> {
+        let title = &format!("booting {} to be saved", wanted.title);
         let need = Need {
-            memory_mib: wish.boot.machine.memory_mib(),
+            memory_mib: wanted.boot.machine.memory_mib(),
             alone: false,
         };
         let on_wait = |waiting: &Waiting| ui.say(&format!("{title} waits: {waiting}"));
-        let slot = self.slots.take(need, on_wait, cancel).await;
-        let Some(slot) = slot.map_err(|error| SaveError::Guest(error.into()))? else {
-            let path = self.cache.part(Part::Snapshots);
-            return Err(CacheError::Interrupted { path }.into());
+        let slot = match self.slots.acquire(need, on_wait, cancel).await {
+            Ok(slot) => slot,
+            Err(SlotError::Memory(error)) => return Err(SaveError::Guest(error.into()).into()),
+            Err(SlotError::Cancelled) => {
+                let path = self.cache.part(Part::Snapshots);
+                return Err(CacheError::Interrupted { path }.into());
+            }
         };
-        let going = self.stopwatch.begin(Activity::Boot);
+        let shown = ui.task(title);
+        let timed = self.stopwatch.begin(Activity::Boot);
         let mut boots = 1;
         let (entry, boot) = loop {
-            let (entry, boot) = self.prepare(wish)?;
+            let (entry, boot) = self.prepare(wanted)?;
             let on_event = |event: GuestEvent<'_>| match event {
-                GuestEvent::Started { pid } => slot.is_process(pid),
+                GuestEvent::Started { pid } => slot.set_process(pid),
                 GuestEvent::Stage(stage) => shown.stage(&stage.to_string()),
-                GuestEvent::Waiting(error) => ui.say(&format!("{} waits: {error}", wish.title)),
                 _ => {}
             };
             let (deadlines, limits) = (Deadlines::STANDARD, Limits::STANDARD);
-            let cancel = cancel.clone();
-            match lifecycle::save(wish.qemu, &boot, &deadlines, &limits, on_event, cancel).await {
+            let (qemu, cancel) = (wanted.qemu, cancel.clone());
+            match lifecycle::save(qemu, &boot, &deadlines, &limits, on_event, cancel).await {
                 Ok(()) => break (entry, boot),
                 Err(SaveError::Missed) if boots < BOOTS => boots += 1,
+                Err(SaveError::Ended { end, .. }) if end.repeated().is_some() => {
+                    return Ok(Snapshot::Failed(Arc::new(FailedBoot {
+                        end,
+                        console: boot.console,
+                        records: boot.records,
+                        _entry: entry,
+                    })));
+                }
                 Err(error) => return Err(error.into()),
             }
         };
-        drop((slot, going));
-        let arguments = wish.arguments();
-        let (kernel, image) = (wish.kernel.to_owned(), wish.image.to_owned());
-        let qemu = wish.qemu.text().to_owned();
-        blocking(move || {
+        drop((slot, timed));
+        let arguments = wanted.arguments();
+        let (kernel, image) = (wanted.kernel.to_owned(), wanted.image.to_owned());
+        let qemu = wanted.qemu.text().to_owned();
+        let saved = blocking(move || {
             for page in &boot.pages {
                 std::fs::remove_file(page).map_err(io_error("remove", page))?;
             }
             let manifest = Manifest::new(key, kernel, image, qemu, arguments, entry.path())?;
             Ok(entry::publish(entry, manifest)?)
-        })
-        .await
+        });
+        Ok(Snapshot::Saved(Arc::new(saved.await?)))
     }
 
     /// A temporary entry with all that a boot writes to.
-    fn prepare(&self, wish: &SnapshotRequest<'_>) -> Result<(TempEntry, Boot), SnapshotError> {
+    fn prepare(&self, wanted: &SnapshotRequest<'_>) -> Result<(TempEntry, Boot), SnapshotError> {
         let entry = self.cache.temporary(Part::Snapshots)?;
         let folder = entry::utf8(entry.path())?;
         let write = |name: &str, bytes: &[u8]| -> Result<Utf8PathBuf, SnapshotError> {
@@ -358,7 +417,7 @@ impl Snapshots {
             console: folder.join(entry::CONSOLE),
             records: folder.join(entry::RECORDS),
             start: Start::Savable(write(entry::DISK, &qcow2::empty())?),
-            ..wish.boot.clone()
+            ..wanted.boot.clone()
         };
         Ok((entry, boot))
     }
@@ -369,8 +428,8 @@ fn io_error(action: &'static str, path: &Utf8Path) -> impl FnOnce(io::Error) -> 
     move |source| SnapshotError::Cache(CacheError::io(action, path, source))
 }
 
-/// Reads and writes some ten MiB where no guest waits for it: all guests of a process are
-/// watched by one thread.
+/// Reads and writes some ten MiB on another thread: one thread follows all guests of a
+/// process.
 async fn blocking<T, W>(work: W) -> Result<T, SnapshotError>
 where
     T: Send + 'static,
@@ -379,7 +438,7 @@ where
     match spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(SnapshotError::Io {
-            what: "the work on a saved guest was not done".into(),
+            what: "a snapshot cannot be read or written".into(),
             source: io::Error::other(error),
         }),
     }

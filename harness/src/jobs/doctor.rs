@@ -53,7 +53,11 @@ pub fn examine() -> Vec<Finding> {
 }
 
 fn qemu() -> Finding {
-    let found = Qemu::find().and_then(|qemu| qemu.require_exact().map(|()| qemu));
+    let found = Qemu::find().and_then(|qemu| {
+        qemu.require_exact()?;
+        qemu.check_firmware()?;
+        Ok(qemu)
+    });
     match found {
         Ok(qemu) => finding(
             "QEMU",

@@ -1,183 +1,115 @@
-//! A run's result from memory, or a guest's, and what each says of the other.
+//! Takes a run's result from the cache, and compares what was run anyway with it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use camino::Utf8PathBuf;
+use camino::Utf8Path;
 use numalab_kernels::Digest;
-use numalab_protocol::pages;
+use numalab_protocol::Record;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ran, RunRequest, Runner};
-use crate::error::Error;
+use crate::cache::build_lock::BuildLock;
 use crate::error_chain::sentence;
-use crate::guest::argv::Boot;
-use crate::guest::durations::{Basis, Expected};
-use crate::guest::estimate;
 use crate::guest::lifecycle::{self, Limits};
-use crate::guest::mode::Platform;
 use crate::guest::outcome::{End, Outcome};
-use crate::run::cached_run::{CacheLookup, CachedRun, CachedRuns, FILES, Manifest, RunIdentity};
-use crate::run::folder::RunFolder;
+use crate::run::cached_run::{CacheLookup, CachedRun, CachedRuns, FILES, Manifest};
+use crate::run::identity::RunIdentity;
+use crate::run::prepare::Prepared;
 use crate::run::record_diff::RecordDiff;
-use crate::run::result::{CachedResult, DeterminismCheck, StartedFrom, Times};
+use crate::run::request::RunRequest;
+use crate::run::result::{CachedResult, DeterminismCheck, Ran, StartedFrom};
+use crate::run::runner::Runner;
 use crate::ui::Ui;
 
-/// A run that is about to begin.
-pub(super) struct Prepared<'a> {
-    pub(super) request: &'a RunRequest<'a>,
-    pub(super) title: &'a str,
-    pub(super) folder: &'a RunFolder,
-    pub(super) boot: Boot,
-    /// The plan's pages.
-    pub(super) pages: Vec<Vec<u8>>,
+/// A run's place in the cache: what is there, and the right to fill it.
+pub(super) struct Lookup<'r> {
+    /// `None` if the result cannot be cached.
+    place: Option<(&'r CachedRuns, Digest)>,
+    found: CacheLookup,
+    _lock: Option<BuildLock>,
 }
 
-impl Runner {
-    /// Takes the result from memory, or else runs the guest and keeps what came of it.
-    ///
-    /// # Errors
-    /// A signal came.
-    pub(super) async fn prove(
-        &self,
-        mut prepared: Prepared<'_>,
+impl<'r> Lookup<'r> {
+    pub(super) fn new(runner: &'r Runner, request: &RunRequest<'_>) -> Lookup<'r> {
+        let key = RunIdentity::of(runner, request).map(|identity| identity.key());
+        Lookup {
+            place: runner.cached_runs().zip(key),
+            found: CacheLookup::Nothing,
+            _lock: None,
+        }
+    }
+
+    /// Takes the result from the cache, or waits until no other process makes it.
+    pub(super) async fn find(
+        &mut self,
+        prepared: &Prepared<'_>,
         ui: &Ui,
         cancel: &CancellationToken,
-    ) -> Result<Ran, Error> {
-        // A firmware that is not known cannot be part of a name.
-        let cached_runs = self.builder.cached_runs.as_ref();
-        let Some(cached_runs) = cached_runs.filter(|_| self.builder.firmware.is_some()) else {
-            return self.guest(&mut prepared, ui, cancel).await;
-        };
-        let platform = prepared.boot.platform;
-        let subject = self.subject(prepared.request, platform, &prepared.pages);
-        let (key, title) = (subject.key(), prepared.title);
-        let mut found = cached_runs.find(key, ui).await;
-        let mut turn = None;
-        if let Some(ran) = cached(&prepared, cached_runs, &mut found, ui) {
-            return Ok(ran);
+    ) -> Option<Ran> {
+        let (cached_runs, key) = self.place?;
+        let title = &prepared.title;
+        self.found = cached_runs.find(key, ui).await;
+        if let Some(ran) = self.take(cached_runs, prepared, ui) {
+            return Some(ran);
         }
-        if let Some(taken) = cached_runs.turn(key, &found, title, ui, cancel).await {
-            turn = Some(taken);
-            // Another process may have proved it meanwhile.
-            found = cached_runs.find(key, ui).await;
-            if let Some(ran) = cached(&prepared, cached_runs, &mut found, ui) {
-                cached_runs.done(turn);
-                return Ok(ran);
+        let lock = cached_runs.lock(key, &self.found, title, ui, cancel).await;
+        if lock.is_some() {
+            self._lock = lock;
+            // Another process may have made it meanwhile.
+            self.found = cached_runs.find(key, ui).await;
+            if let Some(ran) = self.take(cached_runs, prepared, ui) {
+                return Some(ran);
             }
         }
-        if let CacheLookup::Damaged(why) = &found {
+        if let CacheLookup::Damaged(why) = &self.found {
             ui.warn(&format!(
                 "the cached result of {title} is damaged and not used: {why}"
             ));
         }
-        let ran = self.guest(&mut prepared, ui, cancel).await;
-        let ran = match ran {
-            Ok(ran) => Ok(self
-                .settle(cached_runs, key, &prepared, found, ran, ui)
-                .await),
-            Err(error) => Err(error),
+        None
+    }
+
+    /// Takes what was found, if the policy allows it and it is whole.
+    fn take(&mut self, cached_runs: &CachedRuns, prepared: &Prepared<'_>, ui: &Ui) -> Option<Ran> {
+        let CacheLookup::CachedRun(cached_run) = &self.found else {
+            return None;
         };
-        cached_runs.done(turn);
-        ran
-    }
-
-    /// The name of a run's result, where it may be cached.
-    pub(crate) fn cache_key(&self, request: &RunRequest<'_>) -> Option<Digest> {
-        self.builder.cached_runs.as_ref()?;
-        self.builder.firmware.as_ref()?;
-        // What is wrong with a platform or a plan is told when it is run.
-        let platform = self.platform(request).ok()?;
-        let pages = pages::encode(&request.plan()).ok()?;
-        Some(self.subject(request, platform, &pages).key())
-    }
-
-    /// Whether a run's result is cached, by its name alone.
-    pub fn is_cached(&self, request: &RunRequest<'_>) -> bool {
-        let cached_runs = self.builder.cached_runs.as_ref();
-        let key = self.cache_key(request);
-        cached_runs
-            .zip(key)
-            .is_some_and(|(cached_runs, key)| cached_runs.contains(key))
-    }
-
-    /// A name for the guest that a run is restored from, if it is.
-    pub(crate) fn boot_of(&self, request: &RunRequest<'_>) -> Option<Digest> {
-        self.builder.snapshots.as_ref()?;
-        if !request.kernel.can_be_saved() {
+        if !cached_runs.may_use(cached_run, &prepared.title, ui) {
             return None;
         }
-        let platform = self.platform(request).ok()?;
-        // Booted without a plan.
-        Some(self.subject(request, platform, &[]).key())
-    }
-
-    fn subject<'a>(
-        &'a self,
-        request: &'a RunRequest<'_>,
-        platform: Platform,
-        pages: &'a [Vec<u8>],
-    ) -> RunIdentity<'a> {
-        RunIdentity {
-            machine: &request.machine,
-            platform,
-            pages,
-            qemu: self.builder.qemu.text(),
-            firmware: self.builder.firmware.as_deref().unwrap_or_default(),
-            kernel: &request.kernel.digest,
-            image: self.image(request.kernel).1,
-            plan_in: request.kernel.plan_in,
+        match read(prepared, cached_run) {
+            Ok(ran) => Some(ran),
+            Err(Unusable::Damaged(why)) => {
+                self.found = CacheLookup::Damaged(why);
+                None
+            }
+            // It stays, to be compared with the run.
+            Err(Unusable::Host(why)) => {
+                ui.warn(&format!("{} is cached and {why}", prepared.title));
+                None
+            }
         }
     }
 
-    /// How long a run is expected to take.
-    pub fn expected(&self, request: &RunRequest<'_>) -> Expected {
-        let (plan, kernel) = (request.plan(), &request.kernel.digest);
-        let known = self.shape(request);
-        let known = known.and_then(|shape| self.builder.durations.expected(shape, kernel));
-        known.unwrap_or_else(|| Expected {
-            cpu: estimate::guess(&plan),
-            basis: Basis::Guessed,
-        })
-    }
-
-    /// Records how long a run took that came to its end.
-    pub(super) fn note_duration(&self, request: &RunRequest<'_>, ran: &Ran) {
-        let whole = ran.outcome.as_ref().is_ok_and(Outcome::is_whole);
-        if let Some(shape) = self.shape(request).filter(|_| whole) {
-            let (scenario, kernel) = (&request.scenario.name, &request.kernel.digest);
-            let (cpu, cold) = (ran.times.qemu_cpu_ms, ran.started_from == StartedFrom::Cold);
-            let durations = &self.builder.durations;
-            durations.note(shape, scenario, kernel, cpu, cold);
-        }
-    }
-
-    /// What a run is, whatever its kernel and seed.
-    fn shape(&self, request: &RunRequest<'_>) -> Option<Digest> {
-        let plan = request.scenario.plan(&request.machine, 0);
-        let pages = pages::encode(&plan).ok()?;
-        let platform = self.platform(request).ok()?;
-        Some(self.subject(request, platform, &pages).shape())
-    }
-
-    /// Holds a run against what is cached, and keeps it.
-    async fn settle(
-        &self,
-        cached_runs: &CachedRuns,
-        key: Digest,
+    /// Compares a run with what is cached, and caches it.
+    pub(super) async fn check_and_keep(
+        self,
+        runner: &Runner,
         prepared: &Prepared<'_>,
-        found: CacheLookup,
         ran: Ran,
         ui: &Ui,
     ) -> Ran {
-        // Only what is the guest's doing is kept and compared.
-        let Some(end) = ran.outcome.as_ref().ok().and_then(Ended::of) else {
+        let Some((cached_runs, key)) = self.place else {
             return ran;
         };
+        // Only what is the guest's doing is kept and compared.
+        let Some(end) = ran.outcome.as_ref().ok().and_then(GuestEnd::of) else {
+            return ran;
+        };
+        let whole = end == GuestEnd::Whole;
         let folder = prepared.folder.path();
-        let inputs = self.inputs(prepared.request);
+        let inputs = runner.inputs(prepared.request);
         let manifest = Manifest::new(key, inputs, ran.started_from, ran.times, folder);
-        let whole = end == Ended::Whole;
-        let determinism = match found {
+        let determinism = match self.found {
             CacheLookup::Nothing if whole => {
                 cached_runs.keep(manifest, false, ui).await;
                 None
@@ -191,14 +123,13 @@ impl Runner {
             CacheLookup::CachedRun(then) => match difference(&then, folder) {
                 Ok(None) if whole => {
                     cached_runs.keep(manifest, false, ui).await;
-                    Some(DeterminismCheck::Identical {
-                        at: then.at().to_string(),
-                    })
+                    let at = then.at().to_string();
+                    Some(DeterminismCheck::Identical { at })
                 }
                 Ok(differs) => {
                     let what = differs.unwrap_or_else(|| "the guest's end differs".to_owned());
                     cached_runs.keep(manifest, true, ui).await;
-                    Some(different(&then, folder.to_owned(), what))
+                    Some(different(&then, folder, what))
                 }
                 Err(error) => {
                     ui.warn(&format!("a cached result cannot be compared: {error}"));
@@ -206,15 +137,20 @@ impl Runner {
                 }
             },
             CacheLookup::Disputed(then, other) => {
-                let what = disputed(&then, &other);
-                Some(different(&then, folder.to_owned(), what))
+                let what = format!(
+                    "earlier runs of the same inputs gave different records, in {} and {}; \
+                     remove both to start over",
+                    then.place().display(),
+                    other.display()
+                );
+                Some(different(&then, folder, what))
             }
         };
         if let Some(DeterminismCheck::Different { then, now, what }) = &determinism {
-            let title = prepared.title;
             ui.warn(&format!(
-                "{title}: determinism failure: two runs of the same inputs differ: {what}\n  \
-                 cached: {then}\n  now:    {now}"
+                "{}: determinism failure: two runs of the same inputs differ: {what}\n  \
+                 cached: {then}\n  now:    {now}",
+                prepared.title
             ));
         }
         Ran { determinism, ..ran }
@@ -223,74 +159,42 @@ impl Runner {
 
 /// How a guest ended, as far as that is its own doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ended {
+enum GuestEnd {
     /// With its last record, every step carried out.
     Whole,
-    /// Otherwise.
     Short,
 }
 
-impl Ended {
-    fn of(outcome: &Outcome) -> Option<Ended> {
-        use numalab_protocol::Record;
+impl GuestEnd {
+    /// `None` if it could be the host's doing: so can a guest that powers off without its
+    /// last record, for the host may have failed to write it.
+    fn of(outcome: &Outcome) -> Option<GuestEnd> {
         match (&outcome.end, outcome.last()) {
-            (End::PowerOff, Some(Record::End { complete: true, .. })) => Some(Ended::Whole),
-            (End::PowerOff | End::Panic | End::Reset, _) => Some(Ended::Short),
-            // It could be the host's doing.
+            (End::PowerOff, Some(Record::End { complete: true, .. })) => Some(GuestEnd::Whole),
+            (End::PowerOff, Some(_)) | (End::Panic | End::Reset, _) => Some(GuestEnd::Short),
             _ => None,
         }
     }
 }
 
-/// A cached result, if there is one to be taken. One that is not whole becomes a damaged
-/// one; one that cannot be taken for the host's sake stays, to be held against the run.
-fn cached(
-    prepared: &Prepared<'_>,
-    cached_runs: &CachedRuns,
-    found: &mut CacheLookup,
-    ui: &Ui,
-) -> Option<Ran> {
-    let CacheLookup::CachedRun(cached_run) = found else {
-        return None;
-    };
-    if !cached_runs.takes(cached_run, prepared.title, ui) {
-        return None;
-    }
-    match recall(prepared, cached_run, ui) {
-        Recalled::Ran(ran) => Some(*ran),
-        Recalled::Damaged(why) => {
-            *found = CacheLookup::Damaged(why);
-            None
-        }
-        Recalled::Impossible => None,
-    }
-}
-
-/// What became of taking a cached result.
-enum Recalled {
-    Ran(Box<Ran>),
-    /// It is no proof of anything; why.
+/// Why a cached result is not used.
+enum Unusable {
+    /// It is not whole; why.
     Damaged(String),
-    /// It cannot be copied or read now, which is not its fault, and has been said.
-    Impossible,
+    /// It cannot be copied or read now, which is not its fault.
+    Host(String),
 }
 
-/// Takes a cached result into a run's folder.
-fn recall(prepared: &Prepared<'_>, cached_run: &CachedRun, ui: &Ui) -> Recalled {
-    let copied = FILES.into_iter().try_for_each(|name| {
-        std::fs::copy(cached_run.file(name), prepared.folder.file(name)).map(|_| ())
-    });
-    let title = prepared.title;
-    if let Err(error) = copied {
-        ui.warn(&format!("{title} is cached and cannot be copied: {error}"));
-        return Recalled::Impossible;
+/// Copies a cached result into a run's folder, and reads it.
+fn read(prepared: &Prepared<'_>, cached_run: &CachedRun) -> Result<Ran, Unusable> {
+    for name in FILES {
+        std::fs::copy(cached_run.file(name), prepared.folder.file(name))
+            .map_err(|error| Unusable::Host(format!("cannot be copied: {error}")))?;
     }
-    let outcome = lifecycle::recall(&prepared.boot, &Limits::STANDARD, |_| {});
-    match outcome {
-        Ok(outcome) if Ended::of(&outcome) == Some(Ended::Whole) => Recalled::Ran(Box::new(Ran {
-            outcome: Ok(outcome),
-            started_from: StartedFrom::Cache,
-            times: Times::default(),
+    let outcome = lifecycle::recall(&prepared.boot, &Limits::STANDARD, End::PowerOff)
+        .map_err(|error| Unusable::Host(format!("cannot be read: {}", sentence(&error))))?;
+    match GuestEnd::of(&outcome) {
+        Some(GuestEnd::Whole) => Ok(Ran {
             cached: Some(CachedResult {
                 at: cached_run.at().to_string(),
                 started_from: cached_run.started_from(),
@@ -298,27 +202,25 @@ fn recall(prepared: &Prepared<'_>, cached_run: &CachedRun, ui: &Ui) -> Recalled 
                 folder: cached_run.folder().to_owned(),
                 key: cached_run.key().to_string(),
             }),
-            determinism: None,
-        })),
-        Ok(outcome) => Recalled::Damaged(format!("it is not whole: {}", outcome.end)),
-        Err(error) => {
-            let why = sentence(&error);
-            ui.warn(&format!("{title} is cached and cannot be read: {why}"));
-            Recalled::Impossible
-        }
+            ..Ran::new(Ok(outcome), StartedFrom::Cache)
+        }),
+        _ => Err(Unusable::Damaged(format!(
+            "it is not whole: {}",
+            outcome.end
+        ))),
     }
 }
 
-/// What differs between a cached result and a run, if anything.
-fn difference(then: &CachedRun, now: &camino::Utf8Path) -> Result<Option<String>, String> {
+/// The first difference between a cached result and a run, if any.
+fn difference(then: &CachedRun, now: &Utf8Path) -> Result<Option<String>, String> {
     for name in FILES.iter().rev() {
         let read = |path: PathBuf| {
             std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
         };
         let (then, now) = (read(then.file(name))?, read(now.join(name).into())?);
-        let differs = RecordDiff::of(&then, &now);
-        if let RecordDiff::Differs { .. } = &differs {
-            let text = differs.to_string();
+        let diff = RecordDiff::of(&then, &now);
+        if let RecordDiff::Differs { .. } = &diff {
+            let text = diff.to_string();
             let lines: Vec<&str> = text.lines().map(str::trim).collect();
             return Ok(Some(format!("{name}: {}", lines.join("; "))));
         }
@@ -326,19 +228,11 @@ fn difference(then: &CachedRun, now: &camino::Utf8Path) -> Result<Option<String>
     Ok(None)
 }
 
-fn different(then: &CachedRun, now: Utf8PathBuf, what: String) -> DeterminismCheck {
+fn different(then: &CachedRun, now: &Utf8Path, what: String) -> DeterminismCheck {
+    let utf8 = |path: &Path| path.to_string_lossy().into_owned().into();
     DeterminismCheck::Different {
-        then: then.place().to_string_lossy().into_owned().into(),
-        now,
+        then: utf8(then.place()),
+        now: now.to_owned(),
         what,
     }
-}
-
-fn disputed(then: &CachedRun, other: &std::path::Path) -> String {
-    format!(
-        "earlier runs of the same inputs gave different records, in {} and {}; remove both to \
-         start over",
-        then.place().display(),
-        other.display()
-    )
 }

@@ -1,21 +1,20 @@
-//! cached runs: in exact mode the records of a run are a function of what its guest can
-//! see, so a run that came to its end is kept, and stands for every later one of that kind.
+//! Cached runs: in exact mode the records of a run are a function of what its guest can see,
+//! so a run that came to its end also answers for every later run of the same inputs.
 //!
-//! What is kept are the records and the console, and never a verdict: they are judged anew
-//! by whoever takes them, so an edited expectation needs no guest, and no mistake of an
-//! earlier judge lives on. Runs that did not come to their end are not kept, for it could be
-//! the host that ended them. How guests are run is not known here.
+//! An entry holds records and console, and never a verdict: these are judged whenever they
+//! are used, so a changed expectation needs no guest, and a verdict that an earlier version
+//! got wrong does not survive. Runs that did not come to their end are not cached, because
+//! the host may have ended them.
 
 mod draw;
 mod entry;
-mod key;
 
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use numalab_kernels::cache::{CacheError, EntryLock, Part};
+use numalab_kernels::cache::{CacheError, Part};
 use numalab_kernels::{Cache, Digest};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -25,22 +24,20 @@ use crate::error_chain::sentence;
 use crate::ui::Ui;
 
 pub use self::draw::{Share, ShareError};
-pub(crate) use self::entry::{CacheLookup, CachedRun, FILES, Manifest};
-pub(crate) use self::key::RunIdentity;
+pub(crate) use self::entry::{CacheLookup, CachedRun, FILES, Manifest, SCHEMA};
 
-/// How long to wait for another process that proves the same: longer than most runs take,
-/// and less than a test runner allows.
+/// How long to wait for another process that runs the same: longer than most runs take, and
+/// less than a test runner allows.
 const PATIENCE: Duration = Duration::from_secs(420);
 
-/// Which cached results are taken.
+/// Which cached results are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// All, but for a share that is proved again.
+    /// All, except for a share that is run again.
     All(Share),
-    /// Those of one session, such as a test runner's: what was proved before it is proved
-    /// again, once.
+    /// Those of one session, such as a test runner's: older ones are run again, once.
     Session(String),
-    /// None: everything is proved again.
+    /// None: everything is run again.
     Fresh,
 }
 
@@ -48,14 +45,14 @@ pub enum CachePolicy {
 #[derive(Debug)]
 pub struct CachedRuns {
     cache: Cache,
-    memory: CachePolicy,
-    /// Whether keeping results has failed, and this was said.
-    full: AtomicBool,
+    policy: CachePolicy,
+    /// Whether the cache has failed, which is reported once.
+    failed: AtomicBool,
 }
 
 impl CachePolicy {
-    /// What a test takes: the results of its test runner's own run (`NEXTEST_RUN_ID`), so
-    /// that no test passes by what an earlier commit's run left behind.
+    /// What a test uses: the results of its test runner's own run (`NEXTEST_RUN_ID`), so that
+    /// no test passes because of what an earlier commit's run left in the cache.
     pub fn of_test() -> CachePolicy {
         match std::env::var("NEXTEST_RUN_ID") {
             Ok(run) if !run.is_empty() => CachePolicy::Session(run),
@@ -66,37 +63,33 @@ impl CachePolicy {
 
 impl CachedRuns {
     /// The runs in a cache.
-    pub fn new(cache: Cache, memory: CachePolicy) -> CachedRuns {
+    pub fn new(cache: Cache, policy: CachePolicy) -> CachedRuns {
         CachedRuns {
             cache,
-            memory,
-            full: AtomicBool::new(false),
+            policy,
+            failed: AtomicBool::new(false),
         }
     }
 
-    /// Looks a result up, and through all its files. It is for the caller to tell that one is
-    /// damaged.
+    /// Looks a result up and checks all its files.
     pub(crate) async fn find(&self, key: Digest, ui: &Ui) -> CacheLookup {
         let cache = self.cache.clone();
         let found = blocking(move || entry::find(&cache, key)).await;
-        match found {
-            Ok(found) => found,
-            Err(error) => {
-                self.give_up(&error, ui);
-                CacheLookup::Nothing
-            }
-        }
+        found.unwrap_or_else(|error| {
+            self.report(&error, ui);
+            CacheLookup::Nothing
+        })
     }
 
-    /// Whether there is a result that may be taken, as far as its name tells.
+    /// Whether there is a result that may be used. Its files are not checked.
     pub(crate) fn contains(&self, key: Digest) -> bool {
         let entry = self.cache.entry(Part::CachedRuns, &key.to_string());
-        matches!(self.memory, CachePolicy::All(_)) && entry.exists()
+        matches!(self.policy, CachePolicy::All(_)) && entry.exists()
     }
 
-    /// Whether a result may runner for the run that is wanted now.
-    pub(crate) fn takes(&self, cached_run: &CachedRun, title: &str, ui: &Ui) -> bool {
-        match &self.memory {
+    /// Whether the policy allows a result to be used now.
+    pub(crate) fn may_use(&self, cached_run: &CachedRun, title: &str, ui: &Ui) -> bool {
+        match &self.policy {
             CachePolicy::Fresh => false,
             CachePolicy::Session(session) => cached_run.session() == Some(session),
             CachePolicy::All(share) if share.draws(cached_run.key()) => {
@@ -107,35 +100,29 @@ impl CachedRuns {
         }
     }
 
-    /// Waits until nobody else proves this. `None` if everybody is to prove it by himself,
-    /// or if the others take too long.
-    ///
-    /// # Errors
-    /// A signal came.
-    pub(crate) async fn turn(
+    /// Waits until no other process makes this result. `None` if it is to be made whether or
+    /// not others make it, or if the others take too long.
+    pub(crate) async fn lock(
         &self,
         key: Digest,
         found: &CacheLookup,
         title: &str,
         ui: &Ui,
         cancel: &CancellationToken,
-    ) -> Option<EntryLock> {
-        match (&self.memory, found) {
+    ) -> Option<BuildLock> {
+        match (&self.policy, found) {
             (CachePolicy::Fresh, _)
             | (CachePolicy::All(_), CacheLookup::CachedRun(_) | CacheLookup::Disputed(..)) => {
                 return None;
             }
             _ => {}
         }
-        let turn = BuildLock {
-            cache: &self.cache,
-            part: Part::CachedRuns,
-            name: &format!("{key}.run"),
-            patience: PATIENCE,
-        };
-        let waited_for = |holder: &str| ui.say(&format!("{title} waits: {holder} runs the same"));
-        match turn.take(waited_for, cancel).await {
-            Ok(turn) => Some(turn),
+        let (cache, name) = (&self.cache, format!("{key}.run"));
+        let on_wait = |holder: &str| ui.say(&format!("{title} waits: {holder} runs the same"));
+        let lock =
+            BuildLock::acquire(cache, Part::CachedRuns, &name, PATIENCE, on_wait, cancel).await;
+        match lock {
+            Ok(lock) => Some(lock),
             Err(error) => {
                 if !cancel.is_cancelled() {
                     let why = sentence(&error);
@@ -146,25 +133,17 @@ impl CachedRuns {
         }
     }
 
-    /// Gives the turn back.
-    pub(crate) fn done(&self, turn: Option<EntryLock>) {
-        if let Some(turn) = turn {
-            // What cannot be removed is found, and locked, by the next one.
-            let _ = self.cache.remove(turn.entry());
-        }
-    }
-
-    /// Keeps a run that came to its end. One that differs from what is cached is kept
-    /// beside it (`differs`). That it cannot be kept is said once, and changes no result.
+    /// Caches a run. One that differs from the cached one is put beside it (`differs`). A
+    /// failure is reported once and changes no result.
     pub(crate) async fn keep(&self, manifest: Manifest, differs: bool, ui: &Ui) {
-        let (cache, memory) = (self.cache.clone(), self.memory.clone());
-        let session = match memory {
-            CachePolicy::Session(session) => Some(session),
+        let cache = self.cache.clone();
+        let session = match &self.policy {
+            CachePolicy::Session(session) => Some(session.clone()),
             CachePolicy::All(_) | CachePolicy::Fresh => None,
         };
         let kept = blocking(move || entry::publish(&cache, manifest, session, differs));
         if let Err(error) = kept.await {
-            self.give_up(&error, ui);
+            self.report(&error, ui);
         }
     }
 
@@ -172,12 +151,12 @@ impl CachedRuns {
     pub(crate) fn remove(&self, key: Digest, ui: &Ui) {
         let entry = self.cache.entry(Part::CachedRuns, &key.to_string());
         if let Err(error) = self.cache.remove(&entry) {
-            self.give_up(&error, ui);
+            self.report(&error, ui);
         }
     }
 
-    fn give_up(&self, error: &CacheError, ui: &Ui) {
-        if !self.full.swap(true, Ordering::Relaxed) {
+    fn report(&self, error: &CacheError, ui: &Ui) {
+        if !self.failed.swap(true, Ordering::Relaxed) {
             let why = sentence(error);
             ui.warn(&format!(
                 "results cannot be cached, so every scenario is run: {why}"
@@ -186,8 +165,7 @@ impl CachedRuns {
     }
 }
 
-/// Reads and writes where no guest waits for it: all guests of a process are watched by one
-/// thread.
+/// Reads and writes on another thread: one thread follows all guests of a process.
 async fn blocking<T, W>(work: W) -> Result<T, CacheError>
 where
     T: Send + 'static,

@@ -14,6 +14,17 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
+    /// Checks that run folders can be made under `runs`, by making and removing a file.
+    ///
+    /// # Errors
+    /// They cannot.
+    pub(crate) fn check_parent(runs: &Utf8Path) -> Result<(), Error> {
+        fs::create_dir_all(runs).map_err(Error::file("make", runs))?;
+        let probe = tempfile::Builder::new().prefix(".tmp-").tempfile_in(runs);
+        probe.map_err(Error::file("write to", runs))?;
+        Ok(())
+    }
+
     /// Makes a folder under `runs`. Two runs of one name in one second get different ones.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ pub async fn run(
     let mut queue = Queue::new(requests.iter().map(|request| Entry {
         cpu_ms: runner.expected(request).cpu.as_millis(),
         key: runner.cache_key(request),
-        boot: runner.boot_of(request),
+        boot: runner.boot_key(request),
     }));
     let mut reports: Vec<Option<RunReport>> = requests.iter().map(|_| None).collect();
     // Polled on the calling task, and not spawned: a guest dies with the thread that started

@@ -3,6 +3,9 @@
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
+use crate::guest::lifecycle::GuestError;
+use crate::guest::outcome::Outcome;
+
 /// Where a guest's life began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -67,4 +70,26 @@ pub struct Times {
     pub qemu_cpu_ms: u64,
     /// Guest time from the first step to the end of the last, in milliseconds of guest time.
     pub guest_steps_ms: u64,
+}
+
+/// What came of a run, before it is judged.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) outcome: Result<Outcome, GuestError>,
+    pub(super) started_from: StartedFrom,
+    pub(super) times: Times,
+    pub(super) cached: Option<CachedResult>,
+    pub(super) determinism: Option<DeterminismCheck>,
+}
+
+impl Ran {
+    pub(super) fn new(outcome: Result<Outcome, GuestError>, started_from: StartedFrom) -> Ran {
+        Ran {
+            outcome,
+            started_from,
+            times: Times::default(),
+            cached: None,
+            determinism: None,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::guest::deadline::{GuestStage, Waited};
+use crate::guest::deadline::Waited;
 use crate::guest::fault_kind::Severity;
 use crate::guest::outcome::{End, Outcome};
 use crate::verdict::FaultSummary;
@@ -40,12 +40,8 @@ fn of_end(end: &End, live: bool) -> Option<FaultSummary> {
     let certain = match end {
         End::PowerOff => return None,
         End::Panic | End::Reset => true,
-        // How long a step takes is the plan's doing as well as the kernel's.
-        End::Stuck {
-            stage: GuestStage::Step(_),
-            ..
-        } => false,
-        // In exact mode QEMU's CPU time is the guest's own work, whatever the host does.
+        // In exact mode QEMU's CPU time is the guest's own work, whatever the host does. The
+        // limits of a step are a multiple of what its plan asks for.
         End::Stuck {
             waited: Waited::Silent { .. } | Waited::Total { .. },
             ..

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::{ANSWER_PATIENCE, Ended, Guest, GuestError, GuestEvent, Limits, STOP_PATIENCE, check};
 use crate::guest::argv::{Boot, DRIVE, SNAPSHOT};
 use crate::guest::deadline::{Deadlines, GuestStage};
-use crate::guest::host::{self, MemoryError};
 use crate::guest::outcome::End;
 use crate::guest::output::Output;
 use crate::guest::process::ProcessError;
@@ -69,16 +68,10 @@ pub async fn save(
     boot: &Boot,
     deadlines: &Deadlines,
     limits: &Limits,
-    mut on_event: impl FnMut(GuestEvent<'_>),
+    on_event: impl FnMut(GuestEvent<'_>),
     cancel: CancellationToken,
 ) -> Result<(), SaveError> {
     check(qemu, boot)?;
-    let on_wait = |error: &MemoryError| on_event(GuestEvent::Waiting(error));
-    let is_room = host::await_memory(boot.machine.memory_mib(), on_wait, &cancel).await;
-    if !is_room.map_err(GuestError::from)? {
-        let (end, stage) = (End::Cancelled, GuestStage::Boot);
-        return Err(SaveError::Ended { end, stage });
-    }
     let mut output = Output::new(boot, deadlines, limits, on_event).map_err(GuestError::from)?;
     let mut guest = Guest::start(qemu, boot, &mut output).await?;
     let ended = guest

@@ -1,6 +1,6 @@
-//! SlotQueue: locked files, one for each guest that runs or waits.
+//! The queue: locked files, one for each guest that runs or waits.
 //!
-//! Whether its owner lives is told by the lock alone, and never by what is written in it.
+//! A file whose lock is free belongs to a process that is gone, whatever is written in it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,32 +9,32 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Whoever sits down holds this file's lock meanwhile.
+/// Whoever takes a slot holds this file's lock meanwhile.
 const QUEUE_LOCK: &str = "queue_lock";
 
-/// The folder of the tickets.
+/// The folder of the entries.
 #[derive(Debug)]
 pub(super) struct SlotQueue {
     folder: PathBuf,
     queue_lock: File,
 }
 
-/// Our ticket. Its file goes when this is dropped.
+/// Our entry. Its file is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct QueueEntry {
     path: PathBuf,
-    /// The time at which it was drawn, then what makes it the only one.
+    /// The time at which it was made, then what makes it unique.
     name: String,
     file: File,
     memory_mib: u64,
     alone: bool,
 }
 
-/// Somebody else's ticket.
+/// Another guest's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Other {
+pub(super) struct OtherEntry {
     name: String,
-    pub(super) seated: bool,
+    pub(super) running: bool,
     pub(super) alone: bool,
     memory_mib: u64,
     pid: Option<u32>,
@@ -54,51 +54,51 @@ impl SlotQueue {
         })
     }
 
-    /// Queues up.
-    pub(super) fn queue(&self, memory_mib: u64, alone: bool) -> io::Result<QueueEntry> {
+    /// Adds an entry that waits.
+    pub(super) fn join(&self, memory_mib: u64, alone: bool) -> io::Result<QueueEntry> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanos = now.unwrap_or_default().as_nanos();
         let name = format!("{nanos:024}-{}-{count}", std::process::id());
         let path = self.folder.join(&name);
-        // Locked before it has its name: a ticket that nobody has locked is a dead one's.
+        // Locked before it has its name: an entry that nobody has locked is removed.
         let temporary = self.folder.join(format!("new-{name}"));
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .open(&temporary)?;
-        let ticket = QueueEntry {
+        let entry = QueueEntry {
             path,
             name,
             file,
             memory_mib,
             alone,
         };
-        let ready = ticket
+        let ready = entry
             .file
             .try_lock()
             .map_err(io::Error::from)
-            .and_then(|()| ticket.write("waits", None))
-            .and_then(|()| fs::rename(&temporary, &ticket.path));
+            .and_then(|()| entry.write("waits", None))
+            .and_then(|()| fs::rename(&temporary, &entry.path));
         if ready.is_err() {
             let _ = fs::remove_file(&temporary);
         }
-        ready.map(|()| ticket)
+        ready.map(|()| entry)
     }
 
-    /// Closes the queue_lock behind us until the result is dropped; `None` if another is in it.
-    pub(super) fn queue_lock(&self) -> io::Result<Option<Door<'_>>> {
+    /// Locks the queue until the result is dropped; `None` if another process has the lock.
+    pub(super) fn lock(&self) -> io::Result<Option<QueueLock<'_>>> {
         match self.queue_lock.try_lock() {
-            Ok(()) => Ok(Some(Door(&self.queue_lock))),
+            Ok(()) => Ok(Some(QueueLock(&self.queue_lock))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(error),
         }
     }
 
-    /// The tickets of the living, but for ours. Those of the dead are removed. Only behind
-    /// the queue_lock.
-    pub(super) fn others(&self, ours: &QueueEntry) -> Vec<Other> {
+    /// The entries of other guests. Those whose process is gone are removed. Only for who
+    /// holds the lock.
+    pub(super) fn others(&self, ours: &QueueEntry) -> Vec<OtherEntry> {
         let Ok(list) = fs::read_dir(&self.folder) else {
             return Vec::new();
         };
@@ -111,11 +111,11 @@ impl SlotQueue {
             .collect()
     }
 
-    fn other(&self, name: String) -> Option<Other> {
+    fn other(&self, name: String) -> Option<OtherEntry> {
         let path = self.folder.join(&name);
         let file = File::open(&path).ok()?;
         match file.try_lock_shared() {
-            // Nobody has it.
+            // Its process is gone.
             Ok(()) => {
                 let half_made = name.starts_with("new-");
                 if !half_made || is_old(&file) {
@@ -127,8 +127,8 @@ impl SlotQueue {
             Err(_) => {
                 let text = fs::read_to_string(&path).unwrap_or_default();
                 let mut words = text.split_whitespace();
-                Some(Other {
-                    seated: words.next() == Some("sits"),
+                Some(OtherEntry {
+                    running: words.next() == Some("runs"),
                     memory_mib: words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
                     alone: words.next() == Some("alone"),
                     pid: words.next().and_then(|word| word.parse().ok()),
@@ -146,11 +146,11 @@ fn is_old(file: &File) -> bool {
         .is_ok_and(|made| made.elapsed().is_ok_and(|age| age.as_secs() > 60))
 }
 
-/// The closed queue_lock.
+/// The locked queue.
 #[derive(Debug)]
-pub(super) struct Door<'a>(&'a File);
+pub(super) struct QueueLock<'a>(&'a File);
 
-impl Drop for Door<'_> {
+impl Drop for QueueLock<'_> {
     fn drop(&mut self) {
         // Fails only for a file that cannot be locked at all.
         let _ = self.0.unlock();
@@ -158,15 +158,15 @@ impl Drop for Door<'_> {
 }
 
 impl QueueEntry {
-    /// Sits down.
-    pub(super) fn sit(&mut self) {
-        // Unwritten, it stays one that waits, behind which others wait: no harm but time.
-        let _ = self.write("sits", None);
+    /// Marks it as one that runs.
+    pub(super) fn acquire(&mut self) {
+        // If that cannot be written, others wait behind it: that costs only time.
+        let _ = self.write("runs", None);
     }
 
-    /// Says which process the guest is.
-    pub(super) fn is_process(&self, pid: u32) {
-        let _ = self.write("sits", Some(pid));
+    /// Records which process the guest is.
+    pub(super) fn set_process(&self, pid: u32) {
+        let _ = self.write("runs", Some(pid));
     }
 
     fn write(&self, state: &str, pid: Option<u32>) -> io::Result<()> {
@@ -180,18 +180,18 @@ impl QueueEntry {
 
 impl Drop for QueueEntry {
     fn drop(&mut self) {
-        // One that is left is found to be a dead one's.
+        // If it cannot be removed, the next process finds it unlocked.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-impl Other {
-    /// Whether it waits and has come before us.
+impl OtherEntry {
+    /// Whether it waits and came before ours.
     pub(super) fn is_before(&self, ours: &QueueEntry) -> bool {
-        !self.seated && self.name < ours.name
+        !self.running && self.name < ours.name
     }
 
-    /// Memory that it was promised and does not use yet, in MiB.
+    /// Memory that is reserved for it and that it does not use yet, in MiB.
     pub(super) fn unused_mib(&self) -> u64 {
         let used = self.pid.and_then(resident_mib).unwrap_or(0);
         self.memory_mib.saturating_sub(used)

@@ -14,7 +14,6 @@ use numalab_kernels::cache::{CacheError, EntryLock, Part, TempEntry, Wait};
 use numalab_kernels::{Cache, Digest};
 use serde::{Deserialize, Serialize};
 
-use super::SnapshotError;
 use crate::cache::content::Content;
 
 /// The version of an entry's form.
@@ -173,7 +172,7 @@ impl Saved {
         cache: &Cache,
         console: &Utf8Path,
         records: &Utf8Path,
-    ) -> Result<Copied, SnapshotError> {
+    ) -> Result<Copied, CacheError> {
         let entry = cache.temporary(Part::Snapshots)?;
         let disk = utf8(entry.path())?.join(DISK);
         for (name, to) in [(DISK, &*disk), (CONSOLE, console), (RECORDS, records)] {
@@ -181,10 +180,10 @@ impl Saved {
             let copied = clone(&self.folder.join(name), to);
             let copied = copied.map_err(|error| CacheError::io("write", to, error))?;
             if copied != wanted {
-                return Err(SnapshotError::Cache(CacheError::Damaged {
+                return Err(CacheError::Damaged {
                     path: self.folder.join(name).into(),
                     why: format!("it has {copied} bytes instead of {wanted}"),
-                }));
+                });
             }
         }
         Ok(Copied {

@@ -8,8 +8,7 @@ mod lines;
 pub mod text;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use numalab_kernels::KernelSpec;
 use numalab_kernels::profile::{Counted, Counts, GcovError, Profiled};
@@ -20,6 +19,7 @@ use numalab_protocol::record::Phase;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking;
 use crate::error::Error;
 use crate::error_chain::sentence;
 use crate::report::RunReport;
@@ -132,17 +132,9 @@ pub async fn measure(
         }));
     }
     let reports = pool::run(runner, &requests, subject.jobs, ui, cancel).await?;
-    let flag = Arc::new(AtomicBool::new(false));
-    let watcher = tokio::spawn({
-        let (cancel, flag) = (cancel.clone(), Arc::clone(&flag));
-        async move {
-            cancel.cancelled().await;
-            flag.store(true, Ordering::Relaxed);
-        }
+    let coverage = blocking::run(cancel, |flag| {
+        gather(&kernel.id.name, &profiled, &reports, flag)
     });
-    let coverage =
-        tokio::task::block_in_place(|| gather(&kernel.id.name, &profiled, &reports, &flag));
-    watcher.abort();
     if cancel.is_cancelled() {
         return Err(Error::Interrupted);
     }

@@ -15,7 +15,7 @@ use crate::run::inputs::Inputs;
 use crate::run::result::{StartedFrom, Times};
 
 /// The version of an entry's form.
-pub(super) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// The files of a run that are kept.
 pub(crate) const FILES: [&str; 2] = ["console.log", "records.jsonl"];

@@ -133,6 +133,12 @@ impl Bench {
         (done, self.report())
     }
 
+    /// Runs the scenario; the report. The folder for runs stays.
+    pub(super) fn run_in_place(&self, arguments: &[&str], code: i32) -> Value {
+        self.command(arguments).assert().code(code);
+        self.report()
+    }
+
     pub(super) fn report(&self) -> Value {
         let mut runs = fs::read_dir(self.folder.path().join("runs")).unwrap();
         let folder = runs.next().unwrap().unwrap().path();
@@ -258,6 +264,18 @@ fn a_console_that_differs_is_a_determinism_failure_too() {
     bench.write("other", &kernel(1, said, &good_end()));
     let (done, _) = bench.run(&["--cold"], 3);
     done.stderr(contains("console.log: record 1 is the first"));
+}
+
+#[test]
+fn a_run_folder_that_is_not_writable_is_found_before_anything_is_made() {
+    let bench = Bench::new();
+    bench.write("runs", b"a file");
+    let done = bench.command(&[]).assert().code(3);
+    done.stderr(contains("a file is where a folder should be"));
+    assert_eq!(bench.starts(), 0);
+    let kernels = bench.folder.path().join("cache/kernels");
+    let made = fs::read_dir(kernels).map_or(0, Iterator::count);
+    assert_eq!(made, 0, "no kernel was prepared");
 }
 
 #[test]

@@ -200,6 +200,36 @@ async fn a_guest_that_gets_nowhere_for_long_is_told_apart() {
 }
 
 #[tokio::test]
+async fn one_that_never_answers_is_given_up_early() {
+    let folder = Folder::new();
+    let qemu = fake(&folder, "while :; do sleep 1; done");
+    let deadlines = Deadlines {
+        monitor: Duration::from_secs(1),
+        ..Deadlines::STANDARD
+    };
+    let (boot, cancel) = (folder.boot(), CancellationToken::new());
+    let run = lifecycle::run(&qemu, &boot, &deadlines, &Limits::STANDARD, |_| {}, cancel);
+    let end = run.await.unwrap().end;
+    assert_eq!(
+        end.to_string(),
+        "QEMU did not answer on its monitor within 1 seconds"
+    );
+}
+
+#[tokio::test]
+async fn one_that_lacks_what_loads_the_kernel_is_ended_with_its_own_words() {
+    let ran = play(
+        "greet; echo \"Could not open option rom 'pvh.bin': No such file\" >&2; \
+         while :; do sleep 1; done",
+    )
+    .await;
+    assert_eq!(
+        ran.outcome().end.to_string(),
+        "QEMU cannot run the guest: Could not open option rom 'pvh.bin': No such file"
+    );
+}
+
+#[tokio::test]
 async fn a_stop_without_reason_is_looked_into() {
     let ran = play(
         "greet; say '{\"event\":\"STOP\"}'; read -r -u \"$fd\" _; \

@@ -150,3 +150,42 @@ fn a_disk_that_is_full_at_any_stage_changes_no_result() {
     assert!(cold >= 2 && unkept >= 1, "{cold} cold, {unkept} not kept");
     is_usable(&bench, "full seven times");
 }
+
+fn clear(folder: &Path) {
+    for item in fs::read_dir(folder).unwrap() {
+        let path = item.unwrap().path();
+        let _ = fs::remove_dir_all(&path);
+        let _ = fs::remove_file(&path);
+    }
+}
+
+#[test]
+fn a_run_folder_without_room_is_no_finding_and_is_not_cached() {
+    let bench = Bench::new();
+    let place = bench.folder.path().join("runs");
+    let Some(_mount) = Mount::new(&place, "size=16m") else {
+        return;
+    };
+    let report = bench.run_in_place(&["--cold"], 0);
+    // The plan comes in the initramfs, which lies in the run's folder.
+    let initramfs = Path::new(report["folder"].as_str().unwrap()).join("initramfs.cpio");
+    let initramfs = fs::metadata(initramfs).unwrap().len().div_ceil(4096) * 4;
+    clear(&place);
+    for room in [36, 44, 52, 56, 60, 64_u64] {
+        let left = initramfs + room;
+        let free = rustix::fs::statvfs(&place).unwrap();
+        let free = free.f_bavail * free.f_frsize / 1024;
+        let filler = vec![0; usize::try_from(free.saturating_sub(left) * 1024).unwrap()];
+        fs::write(place.join("filler"), filler).unwrap();
+        let done = bench.command(&["--fresh"]).assert();
+        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        assert!(!said.contains("determinism failure"), "{left} KiB: {said}");
+        let code = done.get_output().status.code();
+        assert!(matches!(code, Some(0 | 3)), "{left} KiB: {code:?}: {said}");
+        clear(&place);
+        assert_eq!(bench.cached_runs().len(), 1, "{left} KiB");
+    }
+    // What was cached before is still used.
+    let report = bench.run_in_place(&[], 0);
+    assert_eq!(report["started_from"], "cache");
+}

@@ -27,6 +27,7 @@ const PATIENT: StageLimit = StageLimit::new(120, 240, 240);
 
 fn deadlines(limit: StageLimit) -> Deadlines {
     Deadlines {
+        monitor: Duration::from_secs(240),
         boot: limit,
         window: limit,
         plan: limit,
@@ -99,7 +100,6 @@ async fn run(qemu: &Qemu, boot: &Boot, limit: StageLimit, limits: Limits) -> Ran
     let mut pid = None;
     let mut told = Vec::new();
     let on_event = |event: GuestEvent<'_>| match event {
-        GuestEvent::Waiting(error) => told.push(format!("waiting {error}")),
         GuestEvent::Started { pid: started } => pid = Some(started),
         GuestEvent::Record(record) => told.push(format!("record {record:?}")),
         GuestEvent::Stage(stage) => told.push(format!("stage {stage}")),

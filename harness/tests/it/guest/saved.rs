@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 use numalab::guest::mode::AcceleratorChoice;
-use numalab::guest::snapshot::{Saved, SnapshotRequest, Snapshots};
+use numalab::guest::snapshot::{Saved, Snapshot, SnapshotRequest, Snapshots};
 use numalab::kernel_id::{KernelId, PlanIn};
+use numalab::report::RunReport;
 use numalab::run::result::StartedFrom;
 use numalab::run::{RunRequest, Runner};
 use numalab::scenario::Scenario;
@@ -79,9 +80,13 @@ impl Bench {
 
     async fn get_of(&self, snapshots: &Snapshots, kernel: &str) -> Option<Arc<Saved>> {
         let boot = self.folder.boot();
-        let wish = wish(&self.qemu, &boot, kernel);
+        let wanted = wanted(&self.qemu, &boot, kernel);
         let cancel = CancellationToken::new();
-        snapshots.get(&wish, &Ui::new(true), &cancel).await.unwrap()
+        let ui = Ui::new(true);
+        match snapshots.get(&wanted, &ui, &cancel).await.unwrap() {
+            Snapshot::Saved(saved) => Some(saved),
+            _ => None,
+        }
     }
 
     /// Names in the cache's part: entries, and what is not cleaned up.
@@ -109,7 +114,7 @@ impl Bench {
     }
 }
 
-fn wish<'a>(qemu: &'a Qemu, boot: &'a Boot, kernel: &'a str) -> SnapshotRequest<'a> {
+fn wanted<'a>(qemu: &'a Qemu, boot: &'a Boot, kernel: &'a str) -> SnapshotRequest<'a> {
     SnapshotRequest {
         qemu,
         boot,
@@ -246,6 +251,7 @@ async fn a_guest_that_does_not_get_ready_is_not_saved() {
     assert!(bench.get(&snapshots).await.is_none());
     assert!(bench.get(&snapshots).await.is_none());
     assert_eq!(bench.starts(), 1, "it is not tried again");
+    drop(snapshots);
     assert!(bench.entries().is_empty(), "{:?}", bench.entries());
 }
 
@@ -266,14 +272,14 @@ async fn a_boot_that_is_given_up_leaves_nothing() {
     let bench = Bench::new(&program(&[], Last::Spin));
     let snapshots = bench.snapshots();
     let (boot, ui, cancel) = (bench.folder.boot(), Ui::new(true), CancellationToken::new());
-    let wish = wish(&bench.qemu, &boot, "a kernel's digest");
+    let wanted = wanted(&bench.qemu, &boot, "a kernel's digest");
     let interrupted = async {
         while bench.starts() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         cancel.cancel();
     };
-    let (got, ()) = tokio::join!(snapshots.get(&wish, &ui, &cancel), interrupted);
+    let (got, ()) = tokio::join!(snapshots.get(&wanted, &ui, &cancel), interrupted);
     assert_eq!(got.unwrap_err().to_string(), "interrupted");
     assert!(bench.entries().is_empty(), "{:?}", bench.entries());
     // It was the run's end, and is none of the guest's.
@@ -286,7 +292,7 @@ fn the_key_is_what_the_guest_can_see() {
     let folder = Folder::new();
     let qemu = Qemu::find().unwrap();
     let boot = folder.boot();
-    let key = |boot: &Boot, kernel: &str| wish(&qemu, boot, kernel).key();
+    let key = |boot: &Boot, kernel: &str| wanted(&qemu, boot, kernel).key();
     let first = key(&boot, "a");
     let elsewhere = Boot {
         kernel: "/elsewhere".into(),
@@ -305,18 +311,15 @@ fn the_key_is_what_the_guest_can_see() {
     assert_ne!(key(&parameters, "a"), first);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_saved_guest_that_qemu_does_not_load_is_replaced_by_a_cold_one() {
-    let refuse = "case \"$*\" in *-loadvm*) echo 'qemu: no such state' >&2; exit 1;; esac";
-    let bench = Bench::with_qemu(&whole(), refuse);
-    let runs = tempfile::tempdir().unwrap();
+/// Runs a scenario on the bench's kernel, as a command would.
+async fn run_scenario(bench: &Bench, runs: &Path, cold: bool) -> RunReport {
     for (name, value) in [
         ("NUMALAB_QEMU", bench.folder.path().join("qemu")),
-        ("NUMALAB_RUNS", runs.path().to_owned()),
+        ("NUMALAB_RUNS", runs.to_owned()),
     ] {
         #[expect(unsafe_code, reason = "the environment is how the QEMU is chosen")]
-        // SAFETY: the test runner gives each test a process of its own, and nothing in this
-        // one reads the environment yet.
+        // SAFETY: the test runner gives each test a process of its own, and no other thread
+        // of this one reads the environment now.
         unsafe {
             std::env::set_var(name, value);
         }
@@ -349,14 +352,22 @@ async fn a_saved_guest_that_qemu_does_not_load_is_replaced_by_a_cold_one() {
     let scenario = Scenario::parse("own/mine.yaml".into(), text).unwrap();
     let request = RunRequest::new(&scenario, &kernel, 1, None, &[]).unwrap();
     let (ui, cancel) = (Ui::new(true), CancellationToken::new());
+    let runner = Runner::check(&workspace, false, AcceleratorChoice::Auto)
+        .unwrap()
+        .cold(cold)
+        .ready(&kernel, &ui, &cancel)
+        .await
+        .unwrap();
+    runner.run(&request, &ui, &cancel).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_saved_guest_that_qemu_does_not_load_is_replaced_by_a_cold_one() {
+    let refuse = "case \"$*\" in *-loadvm*) echo 'qemu: no such state' >&2; exit 1;; esac";
+    let bench = Bench::with_qemu(&whole(), refuse);
+    let runs = tempfile::tempdir().unwrap();
     for (cold, starts) in [(false, 3), (true, 4)] {
-        let runner = Runner::check(&workspace, false, AcceleratorChoice::Auto)
-            .unwrap()
-            .cold(cold)
-            .ready(&kernel, &ui, &cancel)
-            .await
-            .unwrap();
-        let report = runner.run(&request, &ui, &cancel).await.unwrap();
+        let report = run_scenario(&bench, runs.path(), cold).await;
         assert_eq!(report.started_from, StartedFrom::Cold);
         let records = fs::read_to_string(report.folder.join("records.jsonl")).unwrap();
         assert_eq!(records, lines(&idle_course()));
@@ -364,4 +375,27 @@ async fn a_saved_guest_that_qemu_does_not_load_is_replaced_by_a_cold_one() {
         // Booted to be saved, refused, and cold in its place; then cold at once.
         assert_eq!(bench.starts(), starts);
     }
+}
+
+#[tokio::test]
+async fn a_kernel_that_does_not_boot_is_booted_once() {
+    let panic = "[    0.000001] Kernel panic - not syncing: no memory\n";
+    let bench = Bench::new(&program(&[Part::Say(CONSOLE, panic)], Last::Panic));
+    let runs = tempfile::tempdir().unwrap();
+    let report = run_scenario(&bench, runs.path(), false).await;
+    assert_eq!(bench.starts(), 1, "the boot that was to be saved");
+    assert_eq!(report.started_from, StartedFrom::Cold);
+    assert!(
+        report.ending.contains("panicked, in stage boot"),
+        "{}",
+        report.ending
+    );
+    assert_eq!(report.console_tail, [panic.trim_end()]);
+    let fault = report.judgement.fault_summary.unwrap();
+    assert!(
+        fault.certain && fault.what.contains("no memory"),
+        "{}",
+        fault.what
+    );
+    assert!(bench.entries().is_empty(), "{:?}", bench.entries());
 }
