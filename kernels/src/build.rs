@@ -13,8 +13,10 @@ pub(crate) mod objects;
 mod options;
 mod patched;
 mod touched;
+mod work_tree;
 
 pub use builder::{get_or_build, get_or_build_profiled};
 pub use compile::BuildError;
 pub use options::BuildOptions;
 pub use touched::touched;
+pub use work_tree::{KernelSource, source};

@@ -1,4 +1,4 @@
-//! `numalab kernel build`.
+//! `numalab kernel`.
 
 use clap::Subcommand;
 use jiff::Timestamp;
@@ -6,6 +6,7 @@ use numalab_kernels::{BuildEvent, ErrorKind, Kernel, KernelSpec, Progress as _};
 
 use super::context::Context;
 use super::exit::{Failure, GOOD};
+use super::kernel_source::{self, SourceArgs};
 use super::options::KernelOptions;
 use crate::error::Error;
 use crate::error_chain::sentence;
@@ -40,15 +41,21 @@ pub(super) enum KernelCommand {
         #[command(flatten)]
         options: KernelOptions,
     },
+    /// Print where the source of a kernel is, and clone it to edit it.
+    #[command(after_help = kernel_source::HELP)]
+    Source(SourceArgs),
 }
 
 pub(super) fn kernel(command: &KernelCommand, context: &Context) -> Result<u8, Failure> {
-    let KernelCommand::Build {
-        kernels,
-        matrix,
-        verbose,
-        options,
-    } = command;
+    let (kernels, matrix, verbose, options) = match command {
+        KernelCommand::Build {
+            kernels,
+            matrix,
+            verbose,
+            options,
+        } => (kernels, matrix, verbose, options),
+        KernelCommand::Source(args) => return kernel_source::source(args, context),
+    };
     let verbose_ui = verbose.then(|| context.ui.with_build_output());
     let ui = verbose_ui.as_ref().unwrap_or(&context.ui);
     let workspace = Workspace::open()?;

@@ -14,6 +14,7 @@ mod exit;
 mod generate;
 mod judge;
 mod kernel;
+mod kernel_source;
 mod list;
 mod options;
 mod patches;

@@ -21,6 +21,16 @@ pub(super) struct Chosen<'a> {
 }
 
 impl Builder<'_> {
+    /// Opens the source of a kernel, fetching it if the cache does not have it.
+    pub(super) fn open(&self, name: &str, recipe: &Recipe) -> Result<Opened, KernelError> {
+        let fetcher = self.fetcher();
+        let chosen = self.choose(name, recipe, &fetcher)?;
+        match chosen.opened {
+            Some(opened) => Ok(opened),
+            None => Ok(fetcher.open(chosen.source)?),
+        }
+    }
+
     pub(super) fn choose<'a>(
         &self,
         name: &str,

@@ -29,12 +29,7 @@ pub fn touched(
     cache.sweep()?;
     let builder = Builder::new(cache, options, progress, cancel, None);
     builder.tools.check_patch()?;
-    let fetcher = builder.fetcher();
-    let chosen = builder.choose(&base.name, recipe, &fetcher)?;
-    let opened = match chosen.opened {
-        Some(opened) => opened,
-        None => fetcher.open(chosen.source)?,
-    };
+    let opened = builder.open(&base.name, recipe)?;
     let tree = &opened.tree;
     let work_out = |patches: &[Patch], name| {
         let scratch = tree.scratch().join(name);

@@ -117,6 +117,18 @@ pub enum SourceError {
         /// What shows it.
         found: &'static str,
     },
+    /// A kernel that is not built from source.
+    #[error("{name} is a built kernel, whose source is not known")]
+    NoSource {
+        /// The kernel.
+        name: String,
+    },
+    /// A folder that has something in it.
+    #[error("{path:?} exists and is not an empty folder: give the name of a new one")]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A sparse checkout lacks files.
     #[error(
         "{path:?} is a sparse checkout, in which files of the source are missing: {absent}; \
@@ -191,6 +203,8 @@ impl SourceError {
             Self::Repository(error) => error.kind(),
             Self::Built { .. }
             | Self::Sparse { .. }
+            | Self::NoSource { .. }
+            | Self::Occupied { .. }
             | Self::Read { .. }
             | Self::Name { .. }
             | Self::NoKernel { .. }

@@ -55,6 +55,21 @@ impl fmt::Display for Package {
     }
 }
 
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Debian(package) => write!(f, "the Debian package {package}"),
+            Self::Directory(path) => write!(f, "the folder {}", path.display()),
+            Self::Git {
+                repository,
+                revision,
+            } => write!(f, "commit {revision} of {}", repository.display()),
+            Self::Tarball(path) => write!(f, "the tarball {}", path.display()),
+            Self::Url { url, .. } => f.write_str(url),
+        }
+    }
+}
+
 impl Source {
     /// The release of its kernel, as far as it is known before it is fetched.
     pub(super) fn release(&self) -> Option<String> {

@@ -23,6 +23,7 @@ mod ranges;
 mod series;
 mod server;
 mod shipped;
+mod sources;
 mod tarballs;
 mod touched;
 mod words;
