@@ -25,12 +25,9 @@ fn every_deadline_of_ours_comes_before_the_test_runner_s() {
     let overrides = config["profile"]["default"]["overrides"]
         .as_array()
         .unwrap();
-    let guests = overrides.iter().filter(|rule| {
-        rule["filter"]
-            .as_str()
-            .unwrap()
-            .contains("numalab-suites")
-    });
+    let guests = overrides
+        .iter()
+        .filter(|rule| rule["filter"].as_str().unwrap().contains("numalab-suites"));
     let mut rules = 0;
     for rule in guests {
         rules += 1;
