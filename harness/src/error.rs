@@ -75,6 +75,12 @@ pub enum Error {
         /// The compiler's words.
         why: String,
     },
+    /// It cannot be counted how often changed lines run.
+    #[error("{why}")]
+    NoCoverage {
+        /// Why not.
+        why: &'static str,
+    },
     /// A patch is to be put on an image.
     #[error("{word:?} is an image: only a kernel that is built can be patched")]
     #[diagnostic(help("name the kernel's source: a folder, or one of `numalab list`"))]

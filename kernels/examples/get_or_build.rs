@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use numalab_kernels::profile::Side;
 use numalab_kernels::{
     BuildEvent, BuildOptions, Cache, Catalog, ErrorKind, KernelError, Progress, get_or_build,
     get_or_build_profiled,
@@ -75,8 +76,9 @@ fn run(
         None => get_or_build(&cache, &wanted, options, &progress, &cancel)?,
         Some(base) => {
             let base = catalog.resolve(base, Path::new("."), &cache)?;
+            let (kernels, side) = ([&base, &wanted], Side::Patched);
             let Some(profiled) =
-                get_or_build_profiled(&cache, &base, &wanted, options, &progress, &cancel)?
+                get_or_build_profiled(&cache, kernels, side, options, &progress, &cancel)?
             else {
                 eprintln!("{word} is not {base:?} with patches", base = base.name);
                 return Ok(());

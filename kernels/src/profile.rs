@@ -1,9 +1,8 @@
 //! Kernels built with gcov on what patches touch, to learn which changed lines run.
 //!
-//! Such a kernel is the patched one with `CONFIG_GCOV_KERNEL`, in an object tree of its
-//! own, and with counting code in the objects that a touched file is compiled into; all
-//! others are as they were. What the counts mean is not known here: the compiler's notes
-//! (`.gcno`) are kept in the store beside the image, for `gcov`.
+//! Such a kernel is the patched one, or its base, with `CONFIG_GCOV_KERNEL`, in an object
+//! tree of its own. Only objects that a touched file is compiled into are instrumented. The
+//! compiler's notes (`.gcno`) are kept in the store beside the image, for `gcov`.
 
 mod changes;
 mod gcov;
@@ -16,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use changes::ChangedFile;
 pub(crate) use changes::changed;
+pub use changes::{ChangedFile, Side};
 pub use gcov::{Counts, GcovError};
 pub use objects::Counted;
 pub(crate) use objects::ProfilePlan;
@@ -78,29 +77,48 @@ impl Profiled {
     }
 }
 
-/// What patches do to a source.
+/// The patches whose lines are counted, and on which kernel.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ProfileRequest<'a> {
-    /// The patches that are not looked at: those that the base has as well.
-    pub(crate) before: &'a [Patch],
+pub(crate) struct PatchDelta<'a> {
+    base: &'a Recipe,
+    patched: &'a Recipe,
+    pub(crate) side: Side,
 }
 
-impl<'a> ProfileRequest<'a> {
+impl<'a> PatchDelta<'a> {
     /// What `patched` has on top of `base`, if it is patches on the same source.
-    pub(crate) fn of(base: &'a Recipe, patched: &Recipe) -> Option<ProfileRequest<'a>> {
+    pub(crate) fn of([base, patched]: [&'a Recipe; 2], side: Side) -> Option<PatchDelta<'a>> {
         let on_top = base.source == patched.source
             && patched.patches.len() > base.patches.len()
             && patched.patches.starts_with(&base.patches);
-        on_top.then_some(ProfileRequest {
-            before: &base.patches,
+        on_top.then_some(PatchDelta {
+            base,
+            patched,
+            side,
         })
+    }
+
+    /// The kernel that counts.
+    pub(crate) fn recipe(&self) -> &'a Recipe {
+        match self.side {
+            Side::Base => self.base,
+            Side::Patched => self.patched,
+        }
+    }
+
+    /// The patches of the other kernel.
+    pub(crate) fn other_patches(&self) -> &'a [Patch] {
+        match self.side {
+            Side::Base => &self.patched.patches,
+            Side::Patched => &self.base.patches,
+        }
     }
 
     /// Adds what it decides to a kernel's key.
     pub(crate) fn key(&self, digester: &mut Digester) {
-        digester.field("profile", "1");
-        for patch in self.before {
-            digester.field("before", patch.digest().to_string());
+        digester.field("profile", "2");
+        for patch in self.other_patches() {
+            digester.field("other", patch.digest().to_string());
         }
     }
 }
@@ -151,8 +169,7 @@ pub(crate) fn keep(
     objects: &Path,
     plan: &ProfilePlan,
     compiler: &str,
-    before: &BTreeMap<String, Content>,
-    after: &BTreeMap<String, Content>,
+    [before, after]: [&BTreeMap<String, Content>; 2],
 ) -> Result<(), CacheError> {
     for name in &plan.objects {
         let file = format!("{name}.gcno");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use miette::miette;
 use numalab::guest::mode::AcceleratorChoice;
-use numalab::jobs::comparison::{self, Sides};
+use numalab::jobs::comparison::{self, KernelPair, TestMatrix};
 use numalab::report::text;
 use numalab::run::Runner;
 use numalab::run::cached_run::CachePolicy;
@@ -163,8 +163,8 @@ async fn not_run(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
     let scenarios = [Scenario::parse(&shipped.file, &text)?];
     let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
     let (base, patched) = (workspace.wanted(BASE)?, workspace.wanted("cpuset-skip")?);
-    let sides = Sides::build(workspace, &base, &patched, Limits::default(), &ui, cancel)?;
-    let request = comparison::CompareRequest {
+    let kernels = KernelPair::build(workspace, &base, &patched, Limits::default(), &ui, cancel)?;
+    let matrix = TestMatrix {
         scenarios: &scenarios,
         seeds: &[1, 2, 3],
         shift: None,
@@ -175,8 +175,8 @@ async fn not_run(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()
     let (report, folder) = comparison::run(
         workspace,
         checked,
-        &sides,
-        &request,
+        &kernels,
+        &matrix,
         String::new(),
         &ui,
         cancel,
@@ -224,8 +224,8 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
     let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
     let checked = checked.caching(CachePolicy::of_test());
     let (base, patched) = (workspace.wanted(BASE)?, workspace.wanted(&word)?);
-    let sides = Sides::build(workspace, &base, &patched, Limits::default(), &ui, cancel)?;
-    let request = comparison::CompareRequest {
+    let kernels = KernelPair::build(workspace, &base, &patched, Limits::default(), &ui, cancel)?;
+    let matrix = TestMatrix {
         scenarios: &scenarios,
         seeds: &[1, 2, 3],
         shift: None,
@@ -236,7 +236,7 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
     };
     let repeat = format!("numalab compare {BASE} {word} {}", case.scenarios.join(" "));
     let (report, folder) =
-        comparison::run(workspace, checked, &sides, &request, repeat, &ui, cancel).await?;
+        comparison::run(workspace, checked, &kernels, &matrix, repeat, &ui, cancel).await?;
     let words: Vec<Change> = match &report.overall {
         Some(overall) => vec![overall.word],
         None => report

@@ -8,13 +8,15 @@ use camino::{Utf8Path, Utf8PathBuf};
 use libtest_mimic::Trial;
 use miette::{IntoDiagnostic as _, miette};
 use numalab::guest::mode::AcceleratorChoice;
-use numalab::jobs::coverage::{self, Exercise};
+use numalab::jobs::comparison::TestMatrix;
+use numalab::jobs::coverage::{self, Executed};
 use numalab::jobs::divergence::{self, DivergencePoint};
 use numalab::run::bundle;
 use numalab::run::{RunRequest, Runner};
 use numalab::scenario::Scenario;
 use numalab::ui::Ui;
 use numalab::workspace::Limits;
+use numalab_kernels::profile::Side;
 use tokio_util::sync::CancellationToken;
 
 use crate::Bench;
@@ -47,7 +49,18 @@ fn scenarios(bench: &Bench, name: &str) -> Vec<Scenario> {
         .collect()
 }
 
-/// A patch of which a scenario runs lines, and one of which none does.
+fn matrix(scenarios: &[Scenario]) -> TestMatrix<'_> {
+    TestMatrix {
+        scenarios,
+        seeds: &[1],
+        shift: None,
+        append: &[],
+        jobs: Some(1),
+        budget: None,
+    }
+}
+
+/// Patches of which a scenario runs an added line, no line, and a removed line.
 async fn changed_lines(bench: &Bench, cancel: &CancellationToken) -> miette::Result<()> {
     let (workspace, ui) = (&bench.workspace, Ui::new(false));
     let base = workspace.wanted(BASE)?;
@@ -55,43 +68,40 @@ async fn changed_lines(bench: &Bench, cancel: &CancellationToken) -> miette::Res
     let runner = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
     let runner = runner.ready(&kernel.id, &ui, cancel).await?;
     let patches = workspace.project.suites().join("tests/patches");
-    for (word, scenario, expected) in [
-        ("cpuset-skip".to_owned(), SKIP, Exercise::Exercised),
+    for (word, scenario, side, expected) in [
+        ("cpuset-skip".to_owned(), SKIP, Side::Patched, Executed::Yes),
         (
             format!("{BASE}+{patches}/tiering-only.patch"),
             SCAN,
-            Exercise::NotExercised,
+            Side::Base,
+            Executed::No,
+        ),
+        // It only removes lines.
+        (
+            format!("{BASE}+{patches}/no-scan-delay.patch"),
+            SKIP,
+            Side::Base,
+            Executed::Yes,
         ),
     ] {
         let patched = workspace.wanted(&word)?;
         let scenarios = scenarios(bench, scenario);
-        let subject = coverage::CoverageRequest {
-            base: &base,
-            patched: &patched,
-            scenarios: &scenarios,
-            seed: 1,
-            shift: None,
-            append: &[],
-            jobs: Some(1),
-        };
-        let measured = coverage::measure(workspace, &runner, &subject, &ui, cancel).await?;
-        let coverage = measured.map_err(|absent| miette!("{absent}"))?;
+        let matrix = matrix(&scenarios);
+        let coverage =
+            coverage::measure(workspace, &runner, &base, &patched, &matrix, &ui, cancel).await?;
         let text = coverage::text::coverage(&coverage);
         println!("{text}");
-        let said = text.contains(&format!("not exercised: {scenario} "));
-        if coverage.exercise(scenario) != expected || said != (expected == Exercise::NotExercised) {
+        if coverage.executed(scenario) != expected {
             return Err(miette!(
                 "{word} is {expected:?} by {scenario}, but:\n{text}"
             ));
         }
-        let changes = coverage.files.iter().flat_map(|file| &file.changes);
-        // Comments and blank lines have no count; the conditions of both patches have one.
-        let counts: Vec<u64> = changes
-            .filter_map(|change| change.steps[scenario])
-            .collect();
-        if counts.is_empty()
-            || counts.iter().all(|count| *count == 0) == (expected == Exercise::Exercised)
-        {
+        let lines = coverage.files.iter().filter(|file| file.side == side);
+        let lines = lines.flat_map(|file| &file.lines);
+        // Comments and blank lines have no count; each of these patches changes a condition.
+        let counts: Vec<u64> = lines.filter_map(|line| line.steps[scenario]).collect();
+        let ran = counts.iter().any(|count| *count > 0);
+        if counts.is_empty() || ran != (expected == Executed::Yes) {
             return Err(miette!(
                 "the changed lines of {word} ran {counts:?} times\n{text}"
             ));
@@ -115,16 +125,8 @@ async fn first_divergence(bench: &Bench, cancel: &CancellationToken) -> miette::
     let scenarios = scenarios(bench, SKIP);
     let mut all = Vec::new();
     for patched in [&fixed, &base] {
-        let subject = divergence::DivergenceRequest {
-            base: &base.id,
-            patched: &patched.id,
-            scenarios: &scenarios,
-            seed: 1,
-            shift: None,
-            append: &[],
-            jobs: Some(1),
-        };
-        all.extend(divergence::find(&runner, &subject, &ui, cancel).await?);
+        let (ids, matrix) = ([&base.id, &patched.id], matrix(&scenarios));
+        all.extend(divergence::find(&runner, ids, &matrix, &ui, cancel).await?);
     }
     let text = divergence::text::divergences(&all);
     println!("{text}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use miette::miette;
 use numalab::guest::mode::AcceleratorChoice;
-use numalab::jobs::comparison::{self, Sides};
+use numalab::jobs::comparison::{self, KernelPair, TestMatrix};
 use numalab::report::text;
 use numalab::run::Runner;
 use numalab::run::cached_run::CachePolicy;
@@ -62,8 +62,8 @@ async fn said(
     let (base, kernel) = (workspace.wanted(&own.base)?, workspace.wanted(&own.kernel)?);
     let checked = Runner::check(workspace, live, AcceleratorChoice::Auto)?;
     let checked = checked.caching(CachePolicy::of_test());
-    let sides = Sides::build(workspace, &base, &kernel, Limits::default(), &ui, cancel)?;
-    let request = comparison::CompareRequest {
+    let kernels = KernelPair::build(workspace, &base, &kernel, Limits::default(), &ui, cancel)?;
+    let matrix = TestMatrix {
         scenarios: &bench.scenarios[index..=index],
         seeds: &[1, 2, 3],
         shift: None,
@@ -75,7 +75,7 @@ async fn said(
     let scenario = &bench.scenarios[index].name;
     let repeat = format!("numalab compare {} {} {scenario}", own.base, own.kernel);
     let (report, folder) =
-        comparison::run(workspace, checked, &sides, &request, repeat, &ui, cancel).await?;
+        comparison::run(workspace, checked, &kernels, &matrix, repeat, &ui, cancel).await?;
     let words = report.scenarios.iter().map(|compared| compared.word);
     let word = report
         .overall

@@ -8,16 +8,16 @@ use super::context::{Context, seeds};
 use super::exit::{Failure, INCONCLUSIVE};
 use super::options::{Budget, GuestOptions, KernelOptions};
 use super::patches;
-use crate::jobs::check::choice::{self, Chosen};
+use crate::jobs::check::selection::{self, Selected};
 use crate::jobs::check::touched::touched;
 use crate::jobs::check::{self, paste, text};
-use crate::jobs::comparison;
+use crate::jobs::comparison::TestMatrix;
 use crate::scenario::Scenario;
 use crate::workspace::Workspace;
 
 pub(super) const HELP: &str = "\
 Exit codes: 0 nothing is broken or unclear, 1 something is broken, 2 wrong input, 3 something is \
-unclear or there is nothing to run, 130 interrupted.
+unclear, no scenario runs a changed line, or there is nothing to run, 130 interrupted.
 
 Example: numalab check 0001-fix.patch --base linux-6.12 --scenario vma";
 
@@ -48,13 +48,16 @@ pub(super) struct CheckArgs {
     /// `DEBUG_VM`, KASAN, kmemleak). Only their messages count, not their counters.
     #[arg(long)]
     debug: bool,
-    /// Do not build the patched kernel with gcov to see which changed lines ran.
+    /// Do not build kernels with gcov to count how often the changed lines run.
     #[arg(long)]
     no_coverage: bool,
     /// Also run each scenario on both kernels with trace events, and show the first event in
     /// which they differ.
     #[arg(long)]
     trace: bool,
+    /// Exit with 0 instead of 3 if no scenario runs a changed line.
+    #[arg(long)]
+    allow_unexercised: bool,
     /// Print the text to paste under a patch's `---` line instead of the report.
     #[arg(long)]
     paste: bool,
@@ -95,17 +98,17 @@ pub(super) async fn check(args: &CheckArgs, context: &Context) -> Result<u8, Fai
     }
     let touched = touched(&workspace, &base, &series, kernels.limits(), ui, cancel)?;
     let all = scenarios;
-    let (scenarios, chosen) = choose(args, &all, &touched);
+    let (scenarios, selected) = select(args, &all, &touched);
     if scenarios.is_empty() {
-        ui.warn(&choice::nothing(&all, &touched));
+        ui.warn(&selection::nothing(&all, &touched));
         return Ok(INCONCLUSIVE);
     }
     let runner = guests.runner(&workspace, kernels.jobs)?;
-    let request = check::CheckRequest {
+    let options = check::CheckOptions {
         base: &base,
         series: &series,
         touched: &touched,
-        runs: comparison::CompareRequest {
+        matrix: TestMatrix {
             scenarios: &scenarios,
             seeds: &seeds,
             shift: guests.shift,
@@ -113,40 +116,46 @@ pub(super) async fn check(args: &CheckArgs, context: &Context) -> Result<u8, Fai
             jobs: kernels.jobs,
             budget: args.budget.seconds,
         },
-        chosen: &chosen,
+        selected: &selected,
         each: args.each,
         debug: args.debug,
         coverage: !args.no_coverage,
         trace: args.trace,
+        allow_unexercised: args.allow_unexercised,
         folder: folder.as_deref(),
         repeat: &repeat,
     };
     let (report, folder) =
-        check::run(&workspace, runner, &request, kernels.limits(), ui, cancel).await?;
+        check::run(&workspace, runner, &options, kernels.limits(), ui, cancel).await?;
+    let reason = report.exit_reason.iter();
+    let last_line: String = reason.map(|reason| format!("{reason}\n")).collect();
     context.print(&report, || match args.paste {
         true => paste::text(&report),
         false => format!(
-            "{}report: {folder}\nto paste below a patch's ---: {folder}/paste.txt\n",
+            "{}report: {folder}\nto paste below a patch's ---: {folder}/paste.txt\n{last_line}",
             text::check(&report)
         ),
     })?;
     if args.paste {
         ui.say(&format!("report: {folder}"));
+        if let Some(reason) = &report.exit_reason {
+            ui.warn(reason);
+        }
     }
     Ok(report.exit_code)
 }
 
-/// The scenarios to run, and why each was chosen with --touching.
-fn choose(
+/// The scenarios to run, and why --touching selects each.
+fn select(
     args: &CheckArgs,
     scenarios: &[Scenario],
     touched: &Touched,
-) -> (Vec<Scenario>, Vec<Chosen>) {
+) -> (Vec<Scenario>, Vec<Selected>) {
     if !args.touching {
         return (scenarios.to_vec(), Vec::new());
     }
-    choice::touching(scenarios, touched)
+    selection::touching(scenarios, touched)
         .into_iter()
-        .map(|(scenario, chosen)| (scenario.clone(), chosen))
+        .map(|(scenario, selected)| (scenario.clone(), selected))
         .unzip()
 }

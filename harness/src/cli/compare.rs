@@ -3,7 +3,7 @@
 use super::context::{Context, seeds};
 use super::exit::Failure;
 use super::options::{Budget, GuestOptions, KernelOptions};
-use crate::jobs::comparison::{self, CompareRequest, Sides};
+use crate::jobs::comparison::{self, KernelPair, TestMatrix};
 use crate::report::text;
 use crate::scenario::Scenario;
 use crate::workspace::Workspace;
@@ -52,8 +52,8 @@ pub(super) async fn compare(args: &CompareArgs, context: &Context) -> Result<u8,
     let seeds: Vec<u64> = seeds(1, args.seeds)?.collect();
     let runner = guests.runner(&workspace, kernels.jobs)?;
 
-    let sides = Sides::build(&workspace, &base, &patched, kernels.limits(), ui, cancel)?;
-    let request = CompareRequest {
+    let pair = KernelPair::build(&workspace, &base, &patched, kernels.limits(), ui, cancel)?;
+    let matrix = TestMatrix {
         scenarios: &scenarios,
         seeds: &seeds,
         shift: guests.shift,
@@ -62,7 +62,7 @@ pub(super) async fn compare(args: &CompareArgs, context: &Context) -> Result<u8,
         budget: args.budget.seconds,
     };
     let (report, folder) =
-        comparison::run(&workspace, runner, &sides, &request, repeat, ui, cancel).await?;
+        comparison::run(&workspace, runner, &pair, &matrix, repeat, ui, cancel).await?;
     context.print(&report, || {
         format!("{}report: {folder}\n", text::comparison(&report))
     })?;

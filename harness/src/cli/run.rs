@@ -80,9 +80,9 @@ pub(super) async fn run(args: &RunArgs, context: &Context) -> Result<u8, Failure
     let (mut chosen, mut left_out) = ((0..scenarios.len()).collect(), Vec::new());
     if let Some(seconds) = args.budget.seconds.filter(|_| !scenarios.is_empty()) {
         let budget = Duration::from_secs(seconds);
-        let choice = budget::choose(&runner, &scenarios, budget, runs)?;
-        ui.say(&choice.told(budget));
-        (chosen, left_out) = (choice.chosen, choice.left_out);
+        let selection = budget::select(&runner, &scenarios, budget, runs)?;
+        ui.say(&selection.describe(budget));
+        (chosen, left_out) = (selection.scenarios, selection.left_out);
     }
     let mut requests = Vec::new();
     for index in chosen {

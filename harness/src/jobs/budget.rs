@@ -29,9 +29,9 @@ struct Offer<'a> {
 
 /// What a budget allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct Selection {
     /// The indices of the scenarios that are run, in their order.
-    pub chosen: Vec<usize>,
+    pub scenarios: Vec<usize>,
     /// The others.
     pub left_out: Vec<LeftOut>,
     /// How long the chosen ones are expected to take, on the cores that there are.
@@ -42,12 +42,12 @@ pub struct Choice {
 ///
 /// # Errors
 /// A run cannot be asked for, or no scenario fits into the budget.
-pub fn choose<'a>(
+pub fn select<'a>(
     runner: &Runner,
     scenarios: &'a [Scenario],
     budget: Duration,
     mut requests: impl FnMut(&'a Scenario) -> Result<Vec<RunRequest<'a>>, Error>,
-) -> Result<Choice, Error> {
+) -> Result<Selection, Error> {
     let mut offers = Vec::new();
     let mut left_out = Vec::new();
     for scenario in scenarios {
@@ -84,8 +84,8 @@ pub fn choose<'a>(
     }
     let mut index = 0..;
     left_out.retain(|_| index.next().is_some_and(|index| !chosen.contains(&index)));
-    Ok(Choice {
-        chosen,
+    Ok(Selection {
+        scenarios: chosen,
         left_out,
         expected,
     })
@@ -148,11 +148,11 @@ fn makespan(mut guests: Vec<Duration>, cores: usize) -> Duration {
     cores.into_iter().max().unwrap_or_default()
 }
 
-impl Choice {
+impl Selection {
     /// What is run and what is not, in a line each.
-    pub fn told(&self, budget: Duration) -> String {
-        let all = self.chosen.len() + self.left_out.len();
-        let (chosen, budget) = (self.chosen.len(), budget.as_secs());
+    pub fn describe(&self, budget: Duration) -> String {
+        let all = self.scenarios.len() + self.left_out.len();
+        let (chosen, budget) = (self.scenarios.len(), budget.as_secs());
         let takes = self.expected.as_secs_f64();
         let mut text = format!(
             "budget {budget} s: {chosen} of {all} scenarios, whose guests are expected to take {takes:.1} s"
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_told() {
-        let choice = Choice {
-            chosen: vec![0],
+        let selection = Selection {
+            scenarios: vec![0],
             left_out: vec![LeftOut {
                 scenario: "vma/late".into(),
                 expected_ms: 6010,
@@ -226,7 +226,7 @@ mod tests {
             expected: Duration::from_millis(2500),
         };
         assert_eq!(
-            choice.told(Duration::from_secs(3)),
+            selection.describe(Duration::from_secs(3)),
             "budget 3 s: 1 of 2 scenarios, whose guests are expected to take 2.5 s\n  left out, \
              and not judged: vma/late (6.1 s, as on another kernel)"
         );

@@ -199,12 +199,13 @@ fn value(assertion: &AssertionResult) -> String {
 /// A comparison.
 pub fn comparison(report: &ComparisonReport) -> String {
     let blank = if report.overall.is_some() { "\n" } else { "" };
-    let text = comparison_without_repeat(report);
-    format!("{text}{blank}repeat: {}\n", report.repeat)
+    let (body, summary) = (comparison_body(report), summary(report));
+    let notes = comparison_notes(report);
+    format!("{body}{blank}{summary}{notes}repeat: {}\n", report.repeat)
 }
 
-/// A comparison without the command that repeats it.
-pub(crate) fn comparison_without_repeat(report: &ComparisonReport) -> String {
+/// What a comparison measured.
+pub(crate) fn comparison_body(report: &ComparisonReport) -> String {
     let mut text = String::new();
     let patched = match &report.patched {
         Some(kernel) => kernel.shown(),
@@ -279,7 +280,15 @@ pub(crate) fn comparison_without_repeat(report: &ComparisonReport) -> String {
         }
     }
     text.push('\n');
-    text.push_str(&summary(report));
+    text
+}
+
+/// What else there is to know of a comparison that ran scenarios.
+pub(crate) fn comparison_notes(report: &ComparisonReport) -> String {
+    let mut text = String::new();
+    if report.overall.is_some() {
+        return text;
+    }
     for because in report
         .scenarios
         .iter()
@@ -309,7 +318,7 @@ fn summary(report: &ComparisonReport) -> String {
             "still failing on both, which is not this patch's fault",
         ),
         (Change::Holds, "holds"),
-        (Change::NotExercised, "not exercised, and so no cached_run"),
+        (Change::NotExercised, "not exercised, which proves nothing"),
     ];
     for (word, words) in words {
         let named: Vec<&str> = report

@@ -19,7 +19,7 @@ use crate::digest::{Digest, Digester};
 use crate::error::KernelError;
 use crate::files;
 use crate::image::{self, ImageKind};
-use crate::profile;
+use crate::profile::{self, Side};
 use crate::progress::{BuildEvent, BuildStage};
 use crate::source::Opened;
 use crate::spec::Recipe;
@@ -51,7 +51,7 @@ impl Builder<'_> {
                 "the clock was set back since the last build: everything is compiled again",
             ));
         }
-        let before = self.before(tree)?;
+        let other = self.other_side(tree)?;
         let (files, moved) = self.patch(recipe, tree)?;
         let ccache = self.options.ccache
             && !self.options.fresh
@@ -75,7 +75,7 @@ impl Builder<'_> {
         }
         let profiling = without.as_ref().map(|plain| Profiling {
             plain,
-            touched: files.keys().map(String::as_str).collect(),
+            touched: files.keys().chain(other.keys()).collect(),
         });
         let log = format!("build-{}-{}.log", short_name(name), key.short());
         let log = self.cache.entry(Part::Logs, &log);
@@ -103,10 +103,15 @@ impl Builder<'_> {
             detail: name,
         });
         let entry = self.entry(&build, &built)?;
-        if let Some(plan) = &built.profile {
-            let before = pristine_too(tree, before, &files)?;
+        if let (Some(plan), Some(delta)) = (&built.profile, self.profiling) {
+            let own = pristine_too(tree, files, &other)?;
+            let other = pristine_too(tree, other, &own)?;
+            let sides = match delta.side {
+                Side::Base => [&own, &other],
+                Side::Patched => [&other, &own],
+            };
             let (folder, compiler) = (entry.path(), self.tools.called_compiler());
-            profile::keep(folder, &objects.path(), plan, compiler, &before, &files)?;
+            profile::keep(folder, &objects.path(), plan, compiler, sides)?;
         }
         let image = entry.path().join(store::image_name(ImageKind::Vmlinux));
         let config = fs::read_to_string(&built.config)

@@ -11,7 +11,7 @@ use super::options::BuildOptions;
 use crate::cache::Cache;
 use crate::digest::Digester;
 use crate::error::KernelError;
-use crate::profile::{ProfileRequest, Profiled};
+use crate::profile::{PatchDelta, Profiled, Side};
 use crate::progress::{BuildEvent, Progress};
 use crate::spec::{KernelSpec, Origin, Recipe};
 use crate::store::Kernel;
@@ -37,26 +37,31 @@ pub fn get_or_build(
     }
 }
 
-/// Gets a kernel that counts, with gcov, what runs of the files that `patched` changes in
-/// `base`, like [`ensure`]. `None` if that is not known: the two are not built from one
+/// Gets a kernel that counts, with gcov, how often the lines run that `patched` changes in
+/// `base`: the one on this side of the patches. `None` if the two are not built from one
 /// source, the second with more patches than the first.
 pub fn get_or_build_profiled(
     cache: &Cache,
-    base: &KernelSpec,
-    patched: &KernelSpec,
+    kernels: [&KernelSpec; 2],
+    side: Side,
     options: &BuildOptions,
     progress: &dyn Progress,
     cancel: &AtomicBool,
 ) -> Result<Option<Profiled>, KernelError> {
-    let (Origin::Recipe(before), Origin::Recipe(recipe)) = (&base.origin, &patched.origin) else {
+    let [Origin::Recipe(base), Origin::Recipe(patched)] = kernels.map(|kernel| &kernel.origin)
+    else {
         return Ok(None);
     };
-    let Some(subject) = ProfileRequest::of(before, recipe) else {
+    let Some(delta) = PatchDelta::of([base, patched], side) else {
         return Ok(None);
     };
     cache.sweep()?;
-    let builder = Builder::new(cache, options, progress, cancel, Some(subject));
-    let kernel = builder.make(&format!("{} with gcov", patched.name), recipe)?;
+    let builder = Builder::new(cache, options, progress, cancel, Some(delta));
+    let name = match side {
+        Side::Base => &kernels[0].name,
+        Side::Patched => &kernels[1].name,
+    };
+    let kernel = builder.make(&format!("{name} with gcov"), delta.recipe())?;
     Ok(Some(Profiled::open(kernel)?))
 }
 

@@ -3,6 +3,7 @@
 mod error;
 mod make;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -57,7 +58,7 @@ pub(crate) struct Profiling<'a> {
     /// The object tree of the same kernel without gcov.
     pub(crate) plain: &'a ObjectTree,
     /// The files that patches touch.
-    pub(crate) touched: Vec<&'a str>,
+    pub(crate) touched: BTreeSet<&'a String>,
 }
 
 /// What a build leaves in its object tree.

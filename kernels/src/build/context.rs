@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::options::BuildOptions;
 use crate::cache::{Cache, CacheError, Lookup, Part, Wait};
 use crate::digest::Digest;
-use crate::profile::ProfileRequest;
+use crate::profile::PatchDelta;
 use crate::progress::{BuildEvent, Progress};
 use crate::source::Fetcher;
 use crate::store::{self, Kernel};
@@ -19,7 +19,7 @@ pub(super) struct Builder<'a> {
     pub(super) cancel: &'a AtomicBool,
     pub(super) tools: Toolbox,
     /// What is to be counted, if anything.
-    pub(super) profiling: Option<ProfileRequest<'a>>,
+    pub(super) profiling: Option<PatchDelta<'a>>,
 }
 
 impl<'a> Builder<'a> {
@@ -28,7 +28,7 @@ impl<'a> Builder<'a> {
         options: &'a BuildOptions,
         progress: &'a dyn Progress,
         cancel: &'a AtomicBool,
-        profiling: Option<ProfileRequest<'a>>,
+        profiling: Option<PatchDelta<'a>>,
     ) -> Self {
         let path = options.path.clone();
         let path = path.unwrap_or_else(|| std::env::var_os("PATH").unwrap_or_default());

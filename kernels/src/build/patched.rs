@@ -38,17 +38,16 @@ impl Builder<'_> {
         objects.remember(&memory)
     }
 
-    /// What the base's patches make of the source, where that is to be told from what the
-    /// others do.
-    pub(super) fn before(
+    /// What the patches of the other kernel make of the source, for a kernel with gcov.
+    pub(super) fn other_side(
         &self,
         tree: &SourceTree,
     ) -> Result<BTreeMap<String, Content>, KernelError> {
-        let Some(subject) = self.profiling else {
+        let Some(delta) = self.profiling else {
             return Ok(BTreeMap::new());
         };
-        let scratch = tree.scratch().join("before");
-        Ok(self.work_out(subject.before, tree, &scratch)?.files)
+        let scratch = tree.scratch().join("other");
+        Ok(self.work_out(delta.other_patches(), tree, &scratch)?.files)
     }
 
     /// What patches make of the source.

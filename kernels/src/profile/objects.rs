@@ -63,7 +63,7 @@ impl ProfilePlan {
     pub(crate) fn choose(
         source: &Path,
         objects: &Path,
-        touched: &[&str],
+        touched: &BTreeSet<&String>,
     ) -> Result<ProfilePlan, CacheError> {
         let mut including: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         let mut names = Vec::new();
@@ -71,7 +71,7 @@ impl ProfilePlan {
             .map_err(|error| CacheError::io("list", objects, error))?;
         let paths: Vec<(&str, String)> = touched
             .iter()
-            .map(|file| (*file, format!("{}/{file}", source.display())))
+            .map(|file| (file.as_str(), format!("{}/{file}", source.display())))
             .collect();
         for (object, notes) in &names {
             let text =
@@ -87,7 +87,7 @@ impl ProfilePlan {
                 }
             }
         }
-        for file in touched {
+        for file in touched.iter().map(|file| file.as_str()) {
             // A new file's object is not there yet.
             if let Some(stem) = file.strip_suffix(".c")
                 && !including.contains_key(file)

@@ -1,41 +1,50 @@
-//! What two kernels say differently while they boot.
+//! How the messages of two kernels differ while they boot.
 //!
-//! For a person to read: trouble is found by `fault` and not here.
-
-use std::fmt::Write as _;
+//! This is for people to read: faults are found by `verdict::fault`, not here.
 
 use camino::Utf8Path;
+use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-use crate::report::RunReport;
+use crate::report::{Compared, RunReport};
 use crate::verdict::fault::{message, plain};
 
 /// The most lines of a console that are compared.
 const LINES: usize = 3000;
 
-/// Lines that only one of two boots has, in their order, with `-` and `+` before them; empty
-/// if there are none. `None` if a console cannot be read any more.
-pub(super) fn difference(base: &RunReport, patched: &RunReport) -> Option<String> {
-    let [base, patched] = [base, patched].map(|run| {
-        let bytes = std::fs::read(run.folder.join(Utf8Path::new("console.log"))).ok()?;
-        Some(boot(&String::from_utf8_lossy(&bytes), run.boot_end_us))
-    });
-    Some(lines_of_one(&base?, &patched?))
+/// The differences of every scenario's first runs, below a heading each.
+pub(super) fn differences(scenarios: &[Compared]) -> String {
+    let mut all = String::new();
+    for compared in scenarios {
+        if let (Some(base), Some(patched)) = (compared.base.first(), compared.patched.first()) {
+            let difference = match (boot_of(base), boot_of(patched)) {
+                (Some(base), Some(patched)) => difference(&base, &patched),
+                _ => "a console log can no longer be read\n".to_owned(),
+            };
+            all.push_str(&format!("# {}\n{difference}", compared.scenario));
+        }
+    }
+    all
 }
 
-/// The boot's lines without time stamps, each with the form in which it is compared.
+fn boot_of(run: &RunReport) -> Option<Vec<(String, String)>> {
+    let bytes = std::fs::read(run.folder.join(Utf8Path::new("console.log"))).ok()?;
+    Some(boot(&String::from_utf8_lossy(&bytes), run.boot_end_us))
+}
+
+/// The boot's lines without time stamps, each after the form in which it is compared.
 fn boot(console: &str, end_us: Option<u64>) -> Vec<(String, String)> {
-    let mut lines = Vec::new();
-    for line in console.lines().take(LINES) {
+    let is_boot = |line: &&str| {
         let late = stamp_us(line)
             .zip(end_us)
             .is_some_and(|(at, end)| at >= end);
-        if late {
-            break;
-        }
+        !late
+    };
+    let lines = console.lines().take(LINES).take_while(is_boot);
+    let lines = lines.map(|line| {
         let text = message(line.trim_end()).to_owned();
-        lines.push((without_numbers(&plain(&text)), text));
-    }
-    lines
+        (without_numbers(&plain(&text)), text)
+    });
+    lines.collect()
 }
 
 /// Sizes and calibrations differ with every byte of the image.
@@ -62,48 +71,20 @@ fn stamp_us(line: &str) -> Option<u64> {
         .checked_add(micros)
 }
 
-/// A longest common subsequence leaves these lines over.
-fn lines_of_one(base: &[(String, String)], patched: &[(String, String)]) -> String {
-    let same = |one: &(String, String), other: &(String, String)| one.0 == other.0;
-    let start = base
-        .iter()
-        .zip(patched)
-        .take_while(|(one, other)| same(one, other))
-        .count();
-    let (base, patched) = (&base[start..], &patched[start..]);
-    let end = base
-        .iter()
-        .rev()
-        .zip(patched.iter().rev())
-        .take_while(|(one, other)| same(one, other))
-        .count();
-    let (base, patched) = (&base[..base.len() - end], &patched[..patched.len() - end]);
-    let width = patched.len() + 1;
-    let mut common = vec![0_u16; (base.len() + 1) * width];
-    for (i, one) in base.iter().enumerate().rev() {
-        for (j, other) in patched.iter().enumerate().rev() {
-            common[i * width + j] = if same(one, other) {
-                common[(i + 1) * width + j + 1] + 1
-            } else {
-                common[(i + 1) * width + j].max(common[i * width + j + 1])
-            };
+/// The lines that only one kernel prints, with `-` and `+` before them.
+fn difference(base: &[(String, String)], patched: &[(String, String)]) -> String {
+    let [old, new] =
+        [base, patched].map(|lines| lines.iter().map(|line| &line.0).collect::<Vec<_>>());
+    let mut text = String::new();
+    for change in capture_diff_slices(Algorithm::Myers, &old, &new) {
+        let (tag, old, new) = change.as_tag_tuple();
+        if tag != DiffTag::Equal {
+            text.extend(base[old].iter().map(|line| format!("-{}\n", line.1)));
+            text.extend(patched[new].iter().map(|line| format!("+{}\n", line.1)));
         }
     }
-    let mut text = String::new();
-    let (mut i, mut j) = (0, 0);
-    // Writing to a string cannot fail.
-    while i < base.len() || j < patched.len() {
-        if i < base.len() && j < patched.len() && same(&base[i], &patched[j]) {
-            (i, j) = (i + 1, j + 1);
-        } else if j == patched.len()
-            || i < base.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]
-        {
-            let _ = writeln!(text, "-{}", base[i].1);
-            i += 1;
-        } else {
-            let _ = writeln!(text, "+{}", patched[j].1);
-            j += 1;
-        }
+    if text.is_empty() {
+        text.push_str("no line differs\n");
     }
     text
 }
@@ -113,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_words_that_one_kernel_alone_says_are_a_difference() {
+    fn only_lines_that_one_kernel_alone_prints_are_a_difference() {
         let base = "\
 [    0.000000] Linux version 6.12.117 #1
 [    0.100000] Memory: 480000K/524000K available
@@ -129,11 +110,11 @@ mod tests {
 [    9.100000] another thing after the boot";
         let [base, patched] = [base, patched].map(|text| boot(text, Some(5_000_000)));
         assert_eq!(
-            lines_of_one(&base, &patched),
+            difference(&base, &patched),
             "-one\n\
              +------------[ cut here ]------------\n\
              +WARNING: CPU: 0 PID: 0 at kernel/sched/fair.c:13849 f+0x1/0x2\n"
         );
-        assert_eq!(lines_of_one(&base, &base), "");
+        assert_eq!(difference(&base, &base), "no line differs\n");
     }
 }

@@ -1,15 +1,14 @@
-//! What is said of a check in the end, in plain words.
+//! The conclusions of a check, in sentences.
 
 use super::report::{CheckReport, StepState};
 use crate::report::{Compared, RunReport};
 use crate::verdict::compare::Change;
 
-/// The sentences.
 pub(super) fn of(report: &CheckReport) -> Vec<String> {
     let mut all = Vec::new();
     match &report.whole.overall {
         Some(overall) if overall.word == Change::ChangesNothing => {
-            all.push("it changes nothing that this config builds".to_owned());
+            all.push("this configuration builds nothing that it changes".to_owned());
         }
         Some(_) => all.push("it does not build".to_owned()),
         None => all.extend(of_scenarios(report)),
@@ -24,7 +23,7 @@ pub(super) fn of(report: &CheckReport) -> Vec<String> {
             StepState::NotBuilt(_) => all.push(format!("patch {number}{without} does not build")),
             StepState::NotApplied(_) => {
                 all.push(format!(
-                    "patch {number} cannot be looked at: it does not apply{without}"
+                    "patch {number} cannot be checked: it does not apply{without}"
                 ));
             }
             StepState::Built(_) if does_not_boot(&step.scenarios) => {
@@ -33,7 +32,7 @@ pub(super) fn of(report: &CheckReport) -> Vec<String> {
             StepState::Built(_) => {
                 for (word, verb) in [
                     (Change::Broken, "breaks"),
-                    (Change::Unclear, "leaves unclear"),
+                    (Change::Unclear, "has an unclear effect on"),
                     (Change::Fixed, "fixes"),
                 ] {
                     let named = named(&step.scenarios, word);
@@ -56,9 +55,9 @@ pub(super) fn of(report: &CheckReport) -> Vec<String> {
         for (word, words) in [
             (
                 Change::Broken,
-                "with the debug options only it is at fault in",
+                "only the patched debug kernel prints a fault in",
             ),
-            (Change::Unclear, "with the debug options it is unclear in"),
+            (Change::Unclear, "the debug kernels' results are unclear in"),
         ] {
             let named = of(word);
             if !named.is_empty() {
@@ -67,7 +66,7 @@ pub(super) fn of(report: &CheckReport) -> Vec<String> {
         }
         if debug.not_built.is_none() && debug.scenarios.iter().all(|one| one.word >= Change::Holds)
         {
-            all.push("with the debug options it prints nothing that the base does not".to_owned());
+            all.push("the patched debug kernel prints no fault that the base does not".to_owned());
         }
     }
     all
@@ -80,17 +79,17 @@ fn of_scenarios(report: &CheckReport) -> Vec<String> {
         all.push("it does not boot".to_owned());
     }
     if scenarios.iter().any(|compared| compared.faults.has_new()) {
-        all.push("it prints or taints what the base does not".to_owned());
+        all.push("only the patched kernel prints a fault or is tainted".to_owned());
     }
     for (word, verb) in [
         (Change::Broken, "it breaks"),
-        (Change::Unclear, "it leaves unclear"),
+        (Change::Unclear, "its effect is unclear on"),
         (Change::Fixed, "it fixes"),
-        (Change::Holds, "it does not touch"),
-        (Change::NotExercised, "it is not exercised by"),
+        (Change::Holds, "these scenarios pass on both kernels:"),
+        (Change::NotExercised, "no changed line runs in"),
         (
             Change::StillFailing,
-            "it does not touch, and they fail on the base, too:",
+            "these scenarios fail on both kernels:",
         ),
         (Change::DoesNotApply, "not applicable to these kernels:"),
     ] {
@@ -102,7 +101,7 @@ fn of_scenarios(report: &CheckReport) -> Vec<String> {
     all
 }
 
-/// Whether no guest of the patched kernel came as far as the agent, and one of the base did.
+/// Whether guests of the base reached the agent, and none of the patched kernel did.
 fn does_not_boot(scenarios: &[Compared]) -> bool {
     let mut patched = scenarios.iter().flat_map(|compared| &compared.patched);
     let mut base = scenarios.iter().flat_map(|compared| &compared.base);

@@ -1,11 +1,12 @@
-//! A check as text to paste under a patch's `---` line: what was run, on what, the counters
-//! before and after, and how to repeat it. Plain ASCII, no line longer than mail takes.
+//! A check as text to paste under a patch's `---` line: what was run, on which kernels, the
+//! counters before and after, and the command that repeats it. Plain ASCII, in lines that are
+//! short enough for mail.
 
 use std::fmt::Write as _;
 
 use super::report::CheckReport;
 use crate::kernel_id::short;
-use crate::report::{ComparisonReport, text};
+use crate::report::{Compared, ComparisonReport, text};
 use crate::verdict::compare::Change;
 
 /// The longest line, so that a few marks of quoting still fit.
@@ -32,7 +33,7 @@ pub fn text(report: &CheckReport) -> String {
     ));
     all.push('\n');
     all.push_str(&results(whole));
-    for sentence in said(report) {
+    for sentence in sentences(report) {
         all.push_str(&wrapped(&sentence, ""));
     }
     all.push('\n');
@@ -47,7 +48,8 @@ fn results(whole: &ComparisonReport) -> String {
         let because = overall.because.lines().next().unwrap_or_default();
         all.push_str(&wrapped(&format!("{}: {because}", overall.word), ""));
     }
-    for compared in &whole.scenarios {
+    let exercised = |compared: &&Compared| compared.word != Change::NotExercised;
+    for compared in whole.scenarios.iter().filter(exercised) {
         // Writing to a string cannot fail.
         let _ = writeln!(all, "{}: {}", ascii(&compared.scenario), compared.word);
         for (subject, base, patched, wanted) in text::deciding(compared) {
@@ -57,7 +59,7 @@ fn results(whole: &ComparisonReport) -> String {
                 format!("{base} -> {patched}")
             };
             all.push_str(&wrapped(
-                &format!("  {subject}: {values} (wanted {wanted})"),
+                &format!("  {subject}: {values} (expected {wanted})"),
                 "    ",
             ));
         }
@@ -76,8 +78,8 @@ fn results(whole: &ComparisonReport) -> String {
     all
 }
 
-/// What holds for all of it.
-fn said(report: &CheckReport) -> Vec<String> {
+/// What holds for the whole check.
+fn sentences(report: &CheckReport) -> Vec<String> {
     let mut all = Vec::new();
     let scenarios = &report.whole.scenarios;
     let clean = |word: &Change| !matches!(word, Change::Broken | Change::Unclear);
@@ -88,6 +90,17 @@ fn said(report: &CheckReport) -> Vec<String> {
     {
         all.push("No new warning, at boot or while the scenarios ran.".to_owned());
     }
+    let unexercised: Vec<&str> = scenarios
+        .iter()
+        .filter(|compared| compared.word == Change::NotExercised)
+        .map(|compared| compared.scenario.as_str())
+        .collect();
+    if !unexercised.is_empty() {
+        all.push(format!(
+            "Run without running a changed line: {}.",
+            unexercised.join(", ")
+        ));
+    }
     if let Some(coverage) = &report.coverage {
         let (ran, all_lines) = coverage.lines();
         all.push(format!(
@@ -95,13 +108,13 @@ fn said(report: &CheckReport) -> Vec<String> {
         ));
     }
     if !report.each.is_empty() && report.each.iter().all(|step| clean(&step.word)) {
-        all.push("Each patch builds, boots and breaks nothing by itself.".to_owned());
+        all.push("Each patch builds, boots and breaks no scenario.".to_owned());
     }
     if let Some(debug) = &report.debug
         && !debug.scenarios.is_empty()
         && debug.scenarios.iter().all(|one| one.word >= Change::Holds)
     {
-        all.push("Nothing new with lockdep, DEBUG_VM, KASAN and kmemleak.".to_owned());
+        all.push("No new fault with lockdep, DEBUG_VM, KASAN and kmemleak.".to_owned());
     }
     all
 }

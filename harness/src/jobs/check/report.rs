@@ -3,7 +3,7 @@
 use numalab_kernels::patch::Touched;
 use serde::{Deserialize, Serialize};
 
-use super::choice::Chosen;
+use super::selection::Selected;
 use crate::jobs::coverage::Coverage;
 use crate::jobs::divergence::Divergence;
 use crate::report::{Compared, ComparisonReport, KernelId, RunReport};
@@ -20,8 +20,8 @@ pub struct CheckReport {
     pub series: SeriesId,
     /// What its patches touch.
     pub touched: Touched,
-    /// The scenarios that were run, and why each.
-    pub chosen: Vec<Chosen>,
+    /// Why each scenario was selected; empty if all are run.
+    pub selected: Vec<Selected>,
     /// The base against the whole series.
     pub whole: ComparisonReport,
     /// Where nothing changes: why, for each file that is touched.
@@ -44,6 +44,8 @@ pub struct CheckReport {
     pub repeat: String,
     /// The exit code.
     pub exit_code: u8,
+    /// Why the exit code is another one than that of the verdict, if so.
+    pub exit_reason: Option<String>,
 }
 
 /// Which series.
@@ -141,4 +143,14 @@ pub struct Cleanliness {
     pub base: Vec<RunReport>,
     /// The patched kernel's runs.
     pub patched: Vec<RunReport>,
+}
+
+impl DebugPass {
+    /// The words of its scenarios.
+    pub(super) fn words(&self) -> Vec<Change> {
+        match &self.not_built {
+            Some(_) => vec![Change::Broken],
+            None => self.scenarios.iter().map(|one| one.word).collect(),
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::jobs::{coverage, divergence};
 use crate::report::{quote, text};
 use crate::verdict::compare::Change;
 
-/// The most lines of a compiler's words.
+/// The most lines of a compiler's messages.
 const LINES: usize = 12;
 
 /// A check.
@@ -18,7 +18,7 @@ pub fn check(report: &CheckReport) -> String {
     let series = &report.series;
     let title = series.title.as_deref().unwrap_or(&series.name);
     let verb = if series.reverted {
-        "taken back"
+        "reverted"
     } else {
         "applied"
     };
@@ -35,10 +35,10 @@ pub fn check(report: &CheckReport) -> String {
     for note in &series.notes {
         let _ = writeln!(all, "note: {}", escape(note.as_bytes()));
     }
-    for chosen in &report.chosen {
-        let _ = writeln!(all, "{}: {}", chosen.scenario, chosen.because);
+    for selected in &report.selected {
+        let _ = writeln!(all, "{}: {}", selected.scenario, selected.because);
     }
-    all.push_str(&text::comparison_without_repeat(&report.whole));
+    all.push_str(&text::comparison_body(&report.whole));
     for unchanged in &report.unchanged {
         let _ = writeln!(
             all,
@@ -58,7 +58,7 @@ pub fn check(report: &CheckReport) -> String {
         let _ = write!(all, "\n{text}");
     }
     if !report.each.is_empty() {
-        all.push_str("\npatch by patch, each compared with what is below it\n");
+        all.push_str("\neach patch, compared with the kernel below it\n");
         for step in &report.each {
             all.push_str(&self::step(step));
         }
@@ -66,6 +66,7 @@ pub fn check(report: &CheckReport) -> String {
     if let Some(debug) = &report.debug {
         all.push_str(&self::debug(debug));
     }
+    all.push_str(&text::comparison_notes(&report.whole));
     let _ = writeln!(all, "\n{}", report.verdict);
     for sentence in &report.conclusions {
         let _ = writeln!(all, "  {}", escape(sentence.as_bytes()));
@@ -94,11 +95,11 @@ fn step(step: &Step) -> String {
             all.push_str(&indented(why));
         }
         StepState::NotApplied(why) => {
-            all.push_str("    cannot be looked at: it does not apply\n");
+            all.push_str("    cannot be checked: it does not apply\n");
             all.push_str(&indented(why));
         }
         StepState::Built(_) if step.word == Change::ChangesNothing => {
-            all.push_str("    changes nothing that this config builds\n");
+            all.push_str("    this configuration builds nothing that it changes\n");
         }
         StepState::Built(_) => {
             for word in [
@@ -128,11 +129,14 @@ fn step(step: &Step) -> String {
                 .filter(|one| one.word == Change::Broken)
             {
                 for (subject, base, patched, wanted) in text::deciding(one) {
-                    // What a guest that broke off did not tell says nothing.
+                    // A guest that broke off has no value.
                     if patched == "?" {
                         continue;
                     }
-                    let _ = writeln!(all, "      {subject}: {base} -> {patched}, wanted {wanted}");
+                    let _ = writeln!(
+                        all,
+                        "      {subject}: {base} -> {patched}, expected {wanted}"
+                    );
                 }
             }
         }
@@ -145,8 +149,8 @@ fn debug(pass: &DebugPass) -> String {
     let seeds: Vec<String> = pass.seeds.iter().map(ToString::to_string).collect();
     let _ = writeln!(
         all,
-        "\nwith the debug options (lockdep, DEBUG_VM, KASAN, kmemleak), seed {}; only what the \
-         kernels print counts, no counter",
+        "\ndebug kernels (lockdep, DEBUG_VM, KASAN, kmemleak), seed {}; only what they print is \
+         compared, not their counters",
         seeds.join(" ")
     );
     if let Some(why) = &pass.not_built {

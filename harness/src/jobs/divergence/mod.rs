@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::error_chain::sentence;
+use crate::jobs::comparison::TestMatrix;
 use crate::report::{KernelId, RunReport};
 use crate::run::pool;
 use crate::run::{RunRequest, Runner};
-use crate::scenario::Scenario;
 use crate::ui::Ui;
 use crate::verdict::Verdict;
 use normal::Line;
@@ -36,25 +36,6 @@ pub const EVENTS: [&str; 7] = [
     "migrate:mm_migrate_pages_start",
     "migrate:mm_migrate_pages",
 ];
-
-/// What is traced.
-#[derive(Debug, Clone, Copy)]
-pub struct DivergenceRequest<'a> {
-    /// The kernel without the patch.
-    pub base: &'a KernelId,
-    /// The kernel with it.
-    pub patched: &'a KernelId,
-    /// The scenarios.
-    pub scenarios: &'a [Scenario],
-    /// The seed of their runs.
-    pub seed: u64,
-    /// Another shift than the scenarios' own.
-    pub shift: Option<u8>,
-    /// Kernel parameters added to the scenarios' own.
-    pub append: &'a [String],
-    /// Guests at a time.
-    pub jobs: Option<usize>,
-}
 
 /// Where two kernels part in one scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,27 +85,25 @@ pub enum DivergencePoint {
 /// A run folder cannot be written, or a signal came.
 pub async fn find(
     runner: &Runner,
-    subject: &DivergenceRequest<'_>,
+    kernels: [&KernelId; 2],
+    matrix: &TestMatrix<'_>,
     ui: &Ui,
     cancel: &CancellationToken,
 ) -> Result<Vec<Divergence>, Error> {
     let mut requests = Vec::new();
-    for scenario in subject.scenarios {
-        for kernel in [subject.base, subject.patched] {
-            let DivergenceRequest {
-                seed,
-                shift,
-                append,
-                ..
-            } = *subject;
-            let request = RunRequest::new(scenario, kernel, seed, shift, append)?;
-            requests.push(request.watching(Watch {
-                events: EVENTS.map(str::to_owned).to_vec(),
-                ..Watch::default()
-            }));
+    for scenario in matrix.scenarios {
+        for seed in matrix.seeds {
+            for kernel in kernels {
+                let (shift, append) = (matrix.shift, matrix.append);
+                let request = RunRequest::new(scenario, kernel, *seed, shift, append)?;
+                requests.push(request.watching(Watch {
+                    events: EVENTS.map(str::to_owned).to_vec(),
+                    ..Watch::default()
+                }));
+            }
         }
     }
-    let reports = pool::run(runner, &requests, subject.jobs, ui, cancel).await?;
+    let reports = pool::run(runner, &requests, matrix.jobs, ui, cancel).await?;
     Ok(reports
         .chunks_exact(2)
         .map(|pair| divergence(&pair[0], &pair[1]))

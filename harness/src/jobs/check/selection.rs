@@ -1,4 +1,4 @@
-//! Choosing scenarios by what a patch touches.
+//! Selects scenarios by what a patch touches.
 
 use std::collections::BTreeSet;
 
@@ -9,31 +9,30 @@ use crate::scenario::Scenario;
 
 /// A scenario that is run, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chosen {
+pub struct Selected {
     /// `suite/scenario`.
     pub scenario: String,
     /// Why.
     pub because: String,
 }
 
-/// The scenarios of which a declared subject is touched, each with the reason.
-pub fn touching<'a>(scenarios: &'a [Scenario], touched: &Touched) -> Vec<(&'a Scenario, Chosen)> {
-    let chosen = scenarios.iter().filter_map(|scenario| {
+/// The scenarios that declare a function or file that is touched, each with the reason.
+pub fn touching<'a>(scenarios: &'a [Scenario], touched: &Touched) -> Vec<(&'a Scenario, Selected)> {
+    let selected = scenarios.iter().filter_map(|scenario| {
         let because = scenario
             .subject
             .iter()
             .find_map(|subject| touched.why(subject))?;
-        let chosen = Chosen {
+        let selected = Selected {
             scenario: scenario.name.clone(),
             because,
         };
-        Some((scenario, chosen))
+        Some((scenario, selected))
     });
-    chosen.collect()
+    selected.collect()
 }
 
-/// Both sides of a choice that comes out empty: what the series touches, and what the
-/// scenarios declare.
+/// Why no scenario was selected: what the series touches, and what the scenarios declare.
 pub fn nothing(scenarios: &[Scenario], touched: &Touched) -> String {
     let files = touched.files.iter().map(|file| {
         let functions: Vec<&str> = file.functions.iter().map(String::as_str).collect();
