@@ -8,9 +8,9 @@
 
 mod apply;
 mod conflict;
+pub(crate) mod diff;
 mod functions;
 mod names;
-pub(crate) mod text;
 mod touched;
 
 use std::fmt;
@@ -90,6 +90,19 @@ pub enum PatchError {
         why: Mismatch,
         /// The commit that its author made it on, if its mails say.
         base: Option<String>,
+    },
+    /// Nothing shows where its lines belong.
+    #[error(
+        "the patch {patch} cannot be applied: {file}, {hunk}, has no lines of context, so that its \
+         place cannot be checked; make it with `git diff -U3`"
+    )]
+    NoContext {
+        /// The patch: where it was, and its subject.
+        patch: String,
+        /// The file.
+        file: String,
+        /// The hunk.
+        hunk: String,
     },
     /// The tool failed in another way, or did nothing.
     #[error("git apply failed on the patch {patch}: {why}")]

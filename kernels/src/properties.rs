@@ -11,7 +11,7 @@ use proptest::sample::Index;
 
 use crate::catalog::definition::Definition;
 use crate::config::{Config, Requested};
-use crate::patch::text;
+use crate::patch::diff;
 use crate::series::fuzzing;
 use crate::spec::{Direction, Fragment, Patch};
 
@@ -260,7 +260,7 @@ fn patch(bytes: &[u8]) -> Patch {
 proptest! {
     #[test]
     fn no_diff_makes_the_reader_panic(bytes in changed(DIFFS, DIFF_WORDS)) {
-        if let Err(error) = text::changes(&patch(&bytes)) {
+        if let Err(error) = diff::read(&patch(&bytes)) {
             prop_assert!(!error.to_string().contains('\n'));
         }
     }
@@ -286,14 +286,14 @@ proptest! {
             }
         }
         text += "-- \n2.43.0\n";
-        let read = text::changes(&patch(text.as_bytes())).map_err(|error| {
+        let read = diff::read(&patch(text.as_bytes())).map_err(|error| {
             TestCaseError::fail(format!("{error}\n{text}"))
         })?;
         prop_assert_eq!(read.len(), files.len());
         for (change, (name, hunks)) in read.iter().zip(&files) {
             prop_assert_eq!(change.old.clone(), Some(format!("a/{name}")));
             prop_assert_eq!(change.new.clone(), Some(format!("b/{name}")));
-            let lines: Vec<u64> = change.hunks.iter().map(|hunk| hunk.old_line).collect();
+            let lines: Vec<u64> = change.hunks.iter().map(|hunk| hunk.old.0).collect();
             let written: Vec<u64> = hunks.iter().map(|(_, _, line)| *line).collect();
             prop_assert_eq!(lines, written);
         }

@@ -1,32 +1,28 @@
-//! Series: the patches that a word of the command line means, in their order.
+//! Series: the patches that arguments of the command line mean, in their order.
 //!
-//! A word is a diff, a mail, an mbox with a whole thread, a folder of these, the
-//! standard input, or a revision range of a repository. Mails are taken apart by git
-//! and sorted by their `n/m`; whatever would make the answer one about other patches
-//! than were meant (a part that is missing, two versions in one file, a mail whose
-//! line breaks are lost) is refused with the mail's number and subject. Whether a
-//! series fits a source is not known here: the module `patch` tells.
+//! An argument is a diff, a mail, an mbox with a whole thread, a folder of these, the
+//! standard input, or a revision range of a repository. Mails are sorted by their `n/m`.
+//! Whatever could make the answer one about other patches than were meant (a missing part,
+//! two versions in one file, a mail whose line breaks are lost) is refused with the mail's
+//! number and subject. Whether a series applies to a source is for the module `patch`.
 
+mod argument;
 mod error;
 #[cfg(test)]
 pub(crate) mod fuzzing;
-mod letter;
-mod mailroom;
-mod mime;
+mod mail;
+mod mail_split;
 mod order;
 mod range;
-mod tag;
-mod word;
+mod subject_prefix;
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use crate::cache::Cache;
 use crate::spec::{Direction, Patch};
 
 pub use error::SeriesError;
-use letter::{Content, Letter};
-use mailroom::Mailroom;
+use mail::{Content, Mail};
 
 /// Patches that belong together, in the order in which they are applied or taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +33,7 @@ pub struct Series {
     pub title: Option<String>,
     /// Its patches, in order; never empty.
     pub patches: Vec<Patch>,
-    /// What the user should know: mails that were passed over, line ends, order.
+    /// What the user should know: ignored mails, line ends, order.
     pub notes: Vec<String>,
     /// The commit that its author made it on, if its mails say.
     pub base_commit: Option<String>,
@@ -55,33 +51,37 @@ pub fn read(
     cwd: &Path,
     cache: &Cache,
 ) -> Result<Series, SeriesError> {
-    let path: OsString = std::env::var_os("PATH").unwrap_or_default();
-    let mut mailroom = Mailroom::new(cache, path);
+    let mut reader = argument::Reader {
+        cwd,
+        cache,
+        tools: std::env::var_os("PATH").unwrap_or_default(),
+        notes: Vec::new(),
+    };
     let mut names = Vec::new();
     let mut read = Vec::new();
     for word in words {
-        let (name, letters) = word::letters(word, cwd, &mut mailroom)?;
+        let (name, mails) = argument::mails(word, &mut reader)?;
         names.push(name);
-        read.push(letters);
+        read.push(mails);
     }
-    let mut notes = mailroom.notes;
+    let mut notes = reader.notes;
     notes.extend(own_diff(&mut read)?);
     let title = read
         .iter()
         .flatten()
-        .find(|letter| letter.content == Content::Cover)
-        .map(|letter| letter.tag.title.clone());
+        .find(|mail| mail.content == Content::Cover)
+        .map(|mail| mail.prefix.title.clone());
     let base_commit = read
         .iter()
         .flatten()
-        .find_map(|letter| letter.base_commit.clone());
-    notes.extend(passed_over(read.iter().flatten()));
+        .find_map(|mail| mail.base_commit.clone());
+    notes.extend(ignored(read.iter().flatten()));
     let ordered = order::arrange(read).map_err(SeriesError::Order)?;
     notes.extend(ordered.notes);
     let mut patches: Vec<Patch> = ordered
-        .letters
+        .mails
         .into_iter()
-        .filter_map(|letter| letter.into_patch(direction))
+        .filter_map(|mail| mail.into_patch(direction))
         .collect();
     for patch in &mut patches {
         // The cover letter or the first patch says it for all.
@@ -120,12 +120,12 @@ fn name(names: &[String]) -> String {
 
 /// Where no mail is a patch, takes the diff of the only reply that has one; what it
 /// says of that.
-fn own_diff(words: &mut [Vec<Letter>]) -> Result<Option<String>, SeriesError> {
-    let mut letters: Vec<&mut Letter> = words.iter_mut().flatten().collect();
-    if letters.iter().any(|letter| letter.diff().is_some()) {
+fn own_diff(words: &mut [Vec<Mail>]) -> Result<Option<String>, SeriesError> {
+    let mut mails: Vec<&mut Mail> = words.iter_mut().flatten().collect();
+    if mails.iter().any(|mail| mail.is_patch()) {
         return Ok(None);
     }
-    let place = match &letters[..] {
+    let place = match &mails[..] {
         [] => "the list of patches".to_owned(),
         [only] => only.to_string(),
         [first, ..] => format!("{:?}", first.path),
@@ -134,7 +134,7 @@ fn own_diff(words: &mut [Vec<Letter>]) -> Result<Option<String>, SeriesError> {
         place: place.clone(),
         why: why.to_owned(),
     };
-    let why = match &letters[..] {
+    let why = match &mails[..] {
         [] => "it is empty",
         [only] => match only.content {
             Content::Reply(None) => {
@@ -145,36 +145,36 @@ fn own_diff(words: &mut [Vec<Letter>]) -> Result<Option<String>, SeriesError> {
         },
         _ => "its mails are replies, cover letters and others without a diff",
     };
-    let mut own = letters
+    let mut own = mails
         .iter_mut()
-        .filter(|letter| matches!(letter.content, Content::Reply(Some(_))));
-    let Some(letter) = own.next() else {
+        .filter(|mail| matches!(mail.content, Content::Reply(Some(_))));
+    let Some(mail) = own.next() else {
         return Err(none(why));
     };
     if let Some(other) = own.next() {
         return Err(none(&format!(
-            "it has only replies, of which several have diffs of their own ({letter} and {other}); \
+            "it has only replies, of which several have diffs of their own ({mail} and {other}); \
              save the one that is meant"
         )));
     }
-    let note = format!("{letter} is a reply: its own diff is used, what it quotes is not");
-    if let Content::Reply(Some(diff)) = &mut letter.content {
-        letter.content = Content::Patch(std::mem::take(diff));
-        letter.tag.number = None;
+    let note = format!("{mail} is a reply: its own diff is used, what it quotes is not");
+    if let Content::Reply(Some(diff)) = &mut mail.content {
+        mail.content = Content::Patch(std::mem::take(diff));
+        mail.prefix.number = None;
     }
     Ok(Some(note))
 }
 
 /// Counts the mails that are no patches.
-fn passed_over<'a>(letters: impl Iterator<Item = &'a Letter>) -> Option<String> {
+fn ignored<'a>(mails: impl Iterator<Item = &'a Mail>) -> Option<String> {
     let (mut covers, mut replies, mut others) = (0, 0, 0);
     let mut own = Vec::new();
-    for letter in letters {
-        match &letter.content {
+    for mail in mails {
+        match &mail.content {
             Content::Patch(_) => {}
             Content::Cover => covers += 1,
             Content::Reply(None) => replies += 1,
-            Content::Reply(Some(_)) => own.push(letter.to_string()),
+            Content::Reply(Some(_)) => own.push(mail.to_string()),
             Content::Other => others += 1,
         }
     }
@@ -198,7 +198,7 @@ fn passed_over<'a>(letters: impl Iterator<Item = &'a Letter>) -> Option<String> 
         kinds.push(format!("a reply with a diff of its own, {reply}"));
     }
     Some(format!(
-        "{count} {} passed over: {}",
+        "{count} {} ignored: {}",
         if count == 1 { "mail" } else { "mails" },
         kinds.join(", ")
     ))

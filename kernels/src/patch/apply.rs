@@ -1,5 +1,6 @@
 //! Working out what patches make of the files that they touch.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::diff::{self, FileDiff};
 use super::names::{safe, unsafe_name};
-use super::text::{self, FileChange};
 use super::{Mismatch, PatchError, conflict};
 use crate::source::tree::{self, Content, SourceTree};
 use crate::spec::{Direction, Patch};
@@ -78,7 +79,7 @@ struct Area<'a> {
 
 impl Area<'_> {
     fn apply(&self, patch: &Patch, outcome: &mut Outcome) -> Result<(), PatchError> {
-        let changes = text::changes(patch)?;
+        let changes = diff::read(patch)?;
         if changes.is_empty() {
             return match no_diff(&patch.bytes) {
                 Some(why) => Err(PatchError::NoDiff {
@@ -101,10 +102,12 @@ impl Area<'_> {
             self.need(patch, &names, &touched, outcome)?;
             touched.push(names);
         }
+        need_context(patch, &changes, &touched, outcome)?;
+        let bytes = plain_headers(&patch.bytes, &changes);
         let revert = patch.direction == Direction::Revert;
-        let mut output = self.git(&patch.bytes, strip, revert, Trial::No)?;
+        let mut output = self.git(&bytes, strip, revert, Trial::No)?;
         if output.is_err()
-            && let Some(plain) = without_crlf(&patch.bytes)
+            && let Some(plain) = without_crlf(&bytes)
         {
             output = self.git(&plain, strip, revert, Trial::No)?;
             if output.is_ok() {
@@ -124,7 +127,7 @@ impl Area<'_> {
                     }),
             ),
             Err(said) => {
-                let why = self.mismatch(patch, strip)?;
+                let why = self.mismatch(&bytes, revert, strip)?;
                 return Err(conflict::conflict(patch, &changes, &said, why));
             }
         }
@@ -150,32 +153,31 @@ impl Area<'_> {
     }
 
     /// Why a patch does not fit the files as they are.
-    fn mismatch(&self, patch: &Patch, strip: usize) -> Result<Mismatch, PatchError> {
-        let revert = patch.direction == Direction::Revert;
-        let plain = without_crlf(&patch.bytes);
+    fn mismatch(&self, patch: &[u8], revert: bool, strip: usize) -> Result<Mismatch, PatchError> {
+        let plain = without_crlf(patch);
         let fits = |revert, trial| {
-            for text in [Some(&patch.bytes), plain.as_ref()].into_iter().flatten() {
+            for text in [Some(patch), plain.as_deref()].into_iter().flatten() {
                 if self.git(text, strip, revert, trial)?.is_ok() {
                     return Ok::<_, PatchError>(true);
                 }
             }
             Ok(false)
         };
-        if fits(!revert, Trial::Exact)? {
-            return Ok(match patch.direction {
-                Direction::Apply => Mismatch::AlreadyApplied,
-                Direction::Revert => Mismatch::NotApplied,
-            });
-        }
-        if fits(revert, Trial::AnyWhiteSpace)? {
-            return Ok(Mismatch::WhiteSpace);
-        }
-        Ok(Mismatch::Unknown)
+        Ok(if fits(!revert, Trial::Exact)? {
+            match revert {
+                false => Mismatch::AlreadyApplied,
+                true => Mismatch::NotApplied,
+            }
+        } else if fits(revert, Trial::AnyWhiteSpace)? {
+            Mismatch::WhiteSpace
+        } else {
+            Mismatch::Unknown
+        })
     }
 
     /// How many leading parts the patch's names have too many: 1, or none if only
     /// without stripping its files exist (`diff.noprefix`).
-    fn strip(&self, patch: &Patch, changes: &[FileChange]) -> Result<usize, PatchError> {
+    fn strip(&self, patch: &Patch, changes: &[FileDiff]) -> Result<usize, PatchError> {
         let exists = |strip: usize| {
             changes
                 .iter()
@@ -198,7 +200,7 @@ impl Area<'_> {
     fn bring(
         &self,
         patch: &Patch,
-        change: &FileChange,
+        change: &FileDiff,
         strip: usize,
         outcome: &mut Outcome,
     ) -> Result<Names, PatchError> {
@@ -304,6 +306,54 @@ impl Area<'_> {
             Err(said)
         })
     }
+}
+
+/// Refuses hunks without lines of context, which git would put anywhere, unless they replace
+/// a whole file.
+fn need_context(
+    patch: &Patch,
+    changes: &[FileDiff],
+    touched: &[Names],
+    outcome: &Outcome,
+) -> Result<(), PatchError> {
+    for (change, (old, new)) in changes.iter().zip(touched) {
+        let revert = patch.direction == Direction::Revert;
+        let name = if revert { new } else { old };
+        let content = name
+            .as_ref()
+            .and_then(|name| outcome.files.get(name)?.as_ref());
+        let text = content.map(|file| String::from_utf8_lossy(&file.bytes));
+        let lines = text.map_or(0, |text| text.lines().count() as u64);
+        for (hunk, number) in change.hunks.iter().zip(1..) {
+            let (_, size) = if revert { hunk.new } else { hunk.old };
+            if !hunk.context && size != lines {
+                return Err(PatchError::NoContext {
+                    patch: patch.label(),
+                    file: name.clone().unwrap_or_default(),
+                    hunk: format!("hunk {number} ({})", hunk.header),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The patch without the times of `diff -N`, by which git would tell that files do not exist.
+fn plain_headers<'a>(bytes: &'a [u8], changes: &[FileDiff]) -> Cow<'a, [u8]> {
+    let headers: Vec<_> = changes.iter().filter_map(FileDiff::plain_header).collect();
+    if headers.is_empty() {
+        return Cow::Borrowed(bytes);
+    }
+    let mut lines: Vec<Cow<'_, [u8]>> = bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(Cow::Borrowed)
+        .collect();
+    for (first, header) in headers {
+        for (line, text) in lines.iter_mut().skip(first - 1).zip(header) {
+            *line = Cow::Owned(format!("{text}\n").into_bytes());
+        }
+    }
+    Cow::Owned(lines.concat())
 }
 
 /// Why a patch file without a diff is an error; `None` for a series' cover letter.

@@ -1,13 +1,13 @@
 //! Git's refusal of a patch, as an error of ours. Pure text.
 
-use super::text::FileChange;
+use super::diff::FileDiff;
 use super::{Mismatch, PatchError};
 use crate::spec::{Direction, Patch};
 
 /// Puts git's words into ours.
 pub(super) fn conflict(
     patch: &Patch,
-    changes: &[FileChange],
+    changes: &[FileDiff],
     said: &str,
     why: Mismatch,
 ) -> PatchError {
@@ -27,7 +27,7 @@ pub(super) fn conflict(
             .iter()
             .filter(|change| named(&change.old) || named(&change.new))
             .flat_map(|change| change.hunks.iter().enumerate())
-            .find(|(_, hunk)| line == if revert { hunk.new_line } else { hunk.old_line })
+            .find(|(_, hunk)| line == if revert { hunk.new.0 } else { hunk.old.0 })
             .map_or_else(
                 || format!("line {line}"),
                 |(index, hunk)| format!("hunk {} ({})", index + 1, hunk.header),

@@ -3,13 +3,13 @@
 use std::path::{Component, Path};
 
 use super::PatchError;
-use super::text::{self, FileChange};
+use super::diff::{self, FileDiff};
 use crate::spec::Patch;
 
 /// Refuses a patch whose diffs are malformed or lead out of any tree. How many files
 /// it changes.
 pub(crate) fn check(patch: &Patch) -> Result<usize, PatchError> {
-    let changes = text::changes(patch)?;
+    let changes = diff::read(patch)?;
     for change in &changes {
         for name in [&change.old, &change.new].into_iter().flatten() {
             safe(name, 0).map_err(|why| unsafe_name(patch, change, name, why))?;
@@ -20,7 +20,7 @@ pub(crate) fn check(patch: &Patch) -> Result<usize, PatchError> {
 
 pub(super) fn unsafe_name(
     patch: &Patch,
-    change: &FileChange,
+    change: &FileDiff,
     name: &str,
     why: &'static str,
 ) -> PatchError {

@@ -2,61 +2,55 @@
 
 use proptest::prelude::*;
 
-use super::letter::{Content, Letter, Opened, lost_line_breaks, one_mail, why_no_plain_diff};
-use super::tag::Tag;
-use super::{letter, mime, order, word};
+use super::mail::{Content, Mail, lost_line_breaks, one_mail, why_no_plain_diff};
+use super::subject_prefix::SubjectPrefix;
+use super::{argument, mail_split, order};
 
-/// Reads a mail and a diff in all ways that need no git.
+/// Reads a file of mails, and a mail whose diff is `diff`.
 pub(crate) fn mail(raw: &[u8], diff: &[u8]) {
     let text = String::from_utf8_lossy(raw);
-    let parts = mime::prepare(raw);
-    let _ = word::is_mail(raw);
+    let _ = argument::is_mail(raw);
     let _ = (
         lost_line_breaks(&text),
         one_mail(&text),
         why_no_plain_diff(&text),
     );
-    let subject = letter::header(&text, "subject").unwrap_or_default();
-    let _ = Letter::judge(
-        "x.mbox".into(),
-        Some(1),
-        Opened {
-            raw: &text,
-            parts: &parts,
-            subject: &subject,
-            header: &subject,
-            message: &text,
-            diff,
-        },
-    );
-}
-
-pub(crate) fn subject(text: &str) {
-    let tag = Tag::parse(text);
-    assert!(
-        tag.number.is_none_or(|number| number.of > 0),
-        "{text:?}: {tag:?}"
-    );
-    assert_eq!(
-        Tag::parse(&tag.title).title,
-        Tag::parse(&Tag::parse(&tag.title).title).title
-    );
-}
-
-fn letter(subject: &str, content: &str) -> Letter {
-    Letter {
-        path: "x.mbox".into(),
-        mail: Some(1),
-        subject: Some(subject.to_owned()),
-        tag: Tag::parse(subject),
-        content: Content::Patch(content.as_bytes().to_vec()),
-        base_commit: None,
+    for raw in mail_split::split(raw) {
+        if let Ok(mut text) = mail_split::decode(&raw) {
+            let _ = Mail::judge("x.mbox".as_ref(), Some(1), &text);
+            text.diff = diff.to_vec();
+            let _ = Mail::judge("x.mbox".as_ref(), Some(1), &text);
+        }
     }
 }
 
-/// Orders letters given as part, of, version, and whether their diffs differ.
+pub(crate) fn subject(text: &str) {
+    let prefix = SubjectPrefix::parse(text);
+    assert!(
+        prefix.number.is_none_or(|number| number.of > 0),
+        "{text:?}: {prefix:?}"
+    );
+    assert_eq!(
+        SubjectPrefix::parse(&prefix.title).title,
+        SubjectPrefix::parse(&SubjectPrefix::parse(&prefix.title).title).title
+    );
+}
+
+fn a_mail(subject: &str, content: &str) -> Mail {
+    Mail {
+        path: "x.mbox".into(),
+        mail: Some(1),
+        subject: Some(subject.to_owned()),
+        prefix: SubjectPrefix::parse(subject),
+        content: Content::Patch(content.as_bytes().to_vec()),
+        base_commit: None,
+        message_id: None,
+    }
+}
+
+/// Orders mails given as part, of, version, and whether their diffs differ.
 pub(crate) fn order(words: &[Vec<(u32, u32, u32, bool)>]) -> Result<(), TestCaseError> {
-    let given: Vec<Vec<Letter>> = words
+    let given: Vec<Vec<Mail>> = words
         .iter()
         .map(|word| {
             word.iter()
@@ -71,29 +65,29 @@ pub(crate) fn order(words: &[Vec<(u32, u32, u32, bool)>]) -> Result<(), TestCase
                     } else {
                         String::new()
                     };
-                    letter(&subject, &content)
+                    a_mail(&subject, &content)
                 })
                 .collect()
         })
         .collect();
-    let all: Vec<Letter> = given.iter().flatten().cloned().collect();
+    let all: Vec<Mail> = given.iter().flatten().cloned().collect();
     let Ok(ordered) = order::arrange(given) else {
         return Ok(());
     };
     // Everything came out, but for copies.
-    for letter in &all {
-        prop_assert!(ordered.letters.contains(letter), "{letter} is lost");
+    for mail in &all {
+        prop_assert!(ordered.mails.contains(mail), "{mail} is lost");
     }
     // Each part stands after the one before it.
     if all.len() > 1 {
-        for (index, letter) in ordered.letters.iter().enumerate() {
-            if let Some(number) = letter.tag.number.filter(|number| number.of > 1) {
+        for (index, mail) in ordered.mails.iter().enumerate() {
+            if let Some(number) = mail.prefix.number.filter(|number| number.of > 1) {
                 prop_assert!(1 <= number.part && number.part <= number.of);
                 let before = index
                     .checked_sub(1)
-                    .and_then(|index| ordered.letters.get(index));
-                let before = before.and_then(|letter| letter.tag.number);
-                if number.part > 1 && ordered.letters.len() > 1 {
+                    .and_then(|index| ordered.mails.get(index));
+                let before = before.and_then(|mail| mail.prefix.number);
+                if number.part > 1 && ordered.mails.len() > 1 {
                     prop_assert_eq!(before.map(|before| before.part + 1), Some(number.part));
                 }
             }
@@ -105,10 +99,10 @@ pub(crate) fn order(words: &[Vec<(u32, u32, u32, bool)>]) -> Result<(), TestCase
 /// Orders a whole series that was shuffled, and cut into two files.
 pub(crate) fn whole(order: &[u32], cut: usize) -> Result<(), TestCaseError> {
     let of = order.len();
-    let mut first: Vec<Letter> = order
+    let mut first: Vec<Mail> = order
         .iter()
         .map(|part| {
-            letter(
+            a_mail(
                 &format!("[PATCH {part:02}/{of}] p{part}"),
                 &part.to_string(),
             )
@@ -117,9 +111,9 @@ pub(crate) fn whole(order: &[u32], cut: usize) -> Result<(), TestCaseError> {
     let second = first.split_off(cut);
     let ordered = order::arrange(vec![first, second]).map_err(TestCaseError::fail)?;
     let parts: Vec<u32> = ordered
-        .letters
+        .mails
         .iter()
-        .filter_map(|letter| Some(letter.tag.number?.part))
+        .filter_map(|mail| Some(mail.prefix.number?.part))
         .collect();
     prop_assert_eq!(
         parts,

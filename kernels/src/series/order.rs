@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::letter::{Content, Letter};
+use super::mail::Mail;
 
 /// The patches in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Ordered {
-    pub(crate) letters: Vec<Letter>,
+    pub(crate) mails: Vec<Mail>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -19,35 +19,42 @@ type Key = (String, u32);
 
 /// Orders the patches of all words; those that are none are left out. An error is a
 /// sentence.
-pub(crate) fn arrange(words: Vec<Vec<Letter>>) -> Result<Ordered, String> {
+pub(crate) fn arrange(words: Vec<Vec<Mail>>) -> Result<Ordered, String> {
     let mut ordered = Ordered::default();
-    let mut words: Vec<Vec<Letter>> = words
+    let mut words: Vec<Vec<Mail>> = words
         .into_iter()
-        .map(|letters| {
-            let patches = letters
-                .into_iter()
-                .filter(|letter| matches!(letter.content, Content::Patch(_)))
-                .collect();
+        .map(|mails| {
+            let patches = mails.into_iter().filter(|mail| mail.is_patch()).collect();
             without_copies(patches, &mut ordered.notes)
         })
         .collect();
     let count: usize = words.iter().map(Vec::len).sum();
-    for letters in &words {
-        one_series(letters)?;
+    let unreadable = |mail: &&Mail| mail.prefix.unreadable.is_some();
+    if count > 1
+        && let Some(mail) = words.iter().flatten().find(unreadable)
+    {
+        return Err(format!(
+            "{mail} has the number {}, which names no part of a series; write it as 1/3 in its \
+             subject",
+            mail.prefix.unreadable.as_deref().unwrap_or_default()
+        ));
+    }
+    for mails in &words {
+        one_series(mails)?;
     }
     // A word that is not whole by itself is pooled with the others of its series.
-    let mut pooled: Vec<Vec<Letter>> = Vec::new();
+    let mut pooled: Vec<Vec<Mail>> = Vec::new();
     let mut pools: BTreeMap<Key, usize> = BTreeMap::new();
-    for letters in words.drain(..) {
-        match letters.first().and_then(key) {
-            Some(key) if !whole(&letters) => match pools.get(&key) {
-                Some(place) => pooled[*place].extend(letters),
+    for mails in words.drain(..) {
+        match mails.first().and_then(key) {
+            Some(key) if !whole(&mails) => match pools.get(&key) {
+                Some(place) => pooled[*place].extend(mails),
                 None => {
                     pools.insert(key, pooled.len());
-                    pooled.push(letters);
+                    pooled.push(mails);
                 }
             },
-            _ => pooled.push(letters),
+            _ => pooled.push(mails),
         }
     }
     let mut broken = pools.keys();
@@ -59,64 +66,62 @@ pub(crate) fn arrange(words: Vec<Vec<Letter>>) -> Result<Ordered, String> {
             &pooled[pools[second]][0],
         ));
     }
-    for mut letters in pooled {
+    for mut mails in pooled {
         let lone = count == 1;
-        letters = without_copies(letters, &mut ordered.notes);
-        let sorted = letters.is_sorted_by_key(|letter| letter.tag.number);
-        if let Some((_, of)) = letters.first().and_then(key) {
-            complete(&mut letters, of, lone, &mut ordered.notes)?;
+        mails = without_copies(mails, &mut ordered.notes);
+        let sorted = mails.is_sorted_by_key(|mail| mail.prefix.number);
+        if let Some((_, of)) = mails.first().and_then(key) {
+            complete(&mut mails, of, lone, &mut ordered.notes)?;
             if !sorted {
                 ordered
                     .notes
                     .push("the patches are not in the order of their numbers: sorted".to_owned());
             }
         }
-        ordered.letters.extend(letters);
+        ordered.mails.extend(mails);
     }
     Ok(ordered)
 }
 
-/// The series that a letter is a part of; `None` if it is by itself.
-fn key(letter: &Letter) -> Option<Key> {
-    let number = letter.tag.number?;
-    (number.of > 1 || number.part > 1).then(|| (letter.tag.version.clone(), number.of))
+/// The series that a mail is a part of; `None` if it is by itself.
+fn key(mail: &Mail) -> Option<Key> {
+    let number = mail.prefix.number?;
+    (number.of > 1 || number.part > 1).then(|| (mail.prefix.version.clone(), number.of))
 }
 
 /// Drops what arrived twice: the same part with the same diff.
-fn without_copies(letters: Vec<Letter>, notes: &mut Vec<String>) -> Vec<Letter> {
-    let mut kept: Vec<Letter> = Vec::new();
-    for letter in letters {
-        let copy = kept.iter().find(|other| {
-            letter.subject.is_some() && other.tag == letter.tag && other.diff() == letter.diff()
-        });
+fn without_copies(mails: Vec<Mail>, notes: &mut Vec<String>) -> Vec<Mail> {
+    let mut kept: Vec<Mail> = Vec::new();
+    for mail in mails {
+        let copy = kept.iter().find(|other| mail.is_copy_of(other));
         match copy {
-            Some(first) => notes.push(format!("{letter} is a copy of {first}: passed over")),
-            None => kept.push(letter),
+            Some(first) => notes.push(format!("{mail} is a copy of {first}: ignored")),
+            None => kept.push(mail),
         }
     }
     kept
 }
 
 /// Refuses a word that holds more than one series, or a series and something else.
-fn one_series(letters: &[Letter]) -> Result<(), String> {
-    let Some(first) = letters.iter().find(|letter| key(letter).is_some()) else {
+fn one_series(mails: &[Mail]) -> Result<(), String> {
+    let Some(first) = mails.iter().find(|mail| key(mail).is_some()) else {
         return Ok(());
     };
-    for letter in letters {
-        match key(letter) {
+    for mail in mails {
+        match key(mail) {
             key if key == self::key(first) => {}
-            Some((version, _)) if version != first.tag.version => {
-                return Err(two_versions(first, letter));
+            Some((version, _)) if version != first.prefix.version => {
+                return Err(two_versions(first, mail));
             }
             Some(_) => {
                 return Err(format!(
-                    "two series are in one place: {first} and {letter} are parts of different \
+                    "two series are in one place: {first} and {mail} are parts of different \
                      ones; give each its own file"
                 ));
             }
             None => {
                 return Err(format!(
-                    "{letter} is no part of the series that {first} belongs to; take it out, or \
+                    "{mail} is no part of the series that {first} belongs to; take it out, or \
                      give it as a file of its own"
                 ));
             }
@@ -125,44 +130,44 @@ fn one_series(letters: &[Letter]) -> Result<(), String> {
     Ok(())
 }
 
-fn two_versions(first: &Letter, second: &Letter) -> String {
+fn two_versions(first: &Mail, second: &Mail) -> String {
     format!(
         "two versions of a series are given: {first} is of v{}, {second} of v{}; leave one out",
-        first.tag.version, second.tag.version
+        first.prefix.version, second.prefix.version
     )
 }
 
-fn whole(letters: &[Letter]) -> bool {
-    let mut parts: Vec<u32> = letters
+fn whole(mails: &[Mail]) -> bool {
+    let mut parts: Vec<u32> = mails
         .iter()
-        .filter_map(|letter| Some(letter.tag.number?.part))
+        .filter_map(|mail| Some(mail.prefix.number?.part))
         .collect();
     parts.sort_unstable();
-    let of = letters
+    let of = mails
         .first()
-        .and_then(|letter| letter.tag.number)
+        .and_then(|mail| mail.prefix.number)
         .map_or(0, |number| number.of);
     parts.into_iter().eq(1..=of)
 }
 
 /// Sorts a series' parts and tells the first thing that keeps it from being whole.
 fn complete(
-    letters: &mut [Letter],
+    mails: &mut [Mail],
     of: u32,
     lone: bool,
     notes: &mut Vec<String>,
 ) -> Result<(), String> {
-    letters.sort_by_key(|letter| letter.tag.number);
-    let part = |letter: &Letter| letter.tag.number.map_or(0, |number| number.part);
-    for letter in letters.iter() {
-        if !(1..=of).contains(&part(letter)) {
+    mails.sort_by_key(|mail| mail.prefix.number);
+    let part = |mail: &Mail| mail.prefix.number.map_or(0, |number| number.part);
+    for mail in mails.iter() {
+        if !(1..=of).contains(&part(mail)) {
             return Err(format!(
-                "{letter} is patch {} of {of}: there is no such part",
-                part(letter)
+                "{mail} is patch {} of {of}: there is no such part",
+                part(mail)
             ));
         }
     }
-    if let Some([first, second]) = letters
+    if let Some([first, second]) = mails
         .windows(2)
         .find(|pair| part(&pair[0]) == part(&pair[1]))
     {
@@ -172,7 +177,7 @@ fn complete(
         ));
     }
     let missing: Vec<u32> = (1..=of)
-        .filter(|number| letters.iter().all(|letter| part(letter) != *number))
+        .filter(|number| mails.iter().all(|mail| part(mail) != *number))
         .collect();
     if missing.is_empty() {
         return Ok(());
@@ -180,12 +185,12 @@ fn complete(
     if lone {
         notes.push(format!(
             "{} is patch {} of {of}, and the others are not given: it is used by itself",
-            letters[0],
-            part(&letters[0])
+            mails[0],
+            part(&mails[0])
         ));
         return Ok(());
     }
-    let series = letters.first().map(Letter::to_string).unwrap_or_default();
+    let series = mails.first().map(Mail::to_string).unwrap_or_default();
     Err(format!(
         "{} of {of} {} missing: the series of {series} is not whole",
         numbers(&missing),
@@ -206,30 +211,32 @@ fn numbers(parts: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::tag::Tag;
+    use crate::series::mail::Content;
+    use crate::series::subject_prefix::SubjectPrefix;
 
-    fn letters(subjects: &[&str]) -> Vec<Letter> {
+    fn mails(subjects: &[&str]) -> Vec<Mail> {
         subjects
             .iter()
             .enumerate()
-            .map(|(index, subject)| Letter {
+            .map(|(index, subject)| Mail {
                 path: "x.mbox".into(),
                 mail: Some(index + 1),
                 subject: Some((*subject).to_owned()),
-                tag: Tag::parse(subject),
+                prefix: SubjectPrefix::parse(subject),
                 content: Content::Patch(subject.as_bytes().to_vec()),
                 base_commit: None,
+                message_id: None,
             })
             .collect()
     }
 
     #[track_caller]
     fn order(words: &[&[&str]]) -> Result<(String, Vec<String>), String> {
-        let ordered = arrange(words.iter().map(|word| letters(word)).collect())?;
+        let ordered = arrange(words.iter().map(|word| mails(word)).collect())?;
         let titles: Vec<String> = ordered
-            .letters
+            .mails
             .into_iter()
-            .map(|letter| letter.tag.title)
+            .map(|mail| mail.prefix.title)
             .collect();
         Ok((titles.join(" "), ordered.notes))
     }

@@ -3,14 +3,14 @@
 //! The repository is only read (the module `source::repository`): nothing is fetched
 //! that a partial clone lacks, and no program runs that its settings name.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::SeriesError;
-use super::letter::{Content, Letter};
-use super::mailroom::Mailroom;
-use super::tag::Tag;
-use crate::cache::CacheError;
+use super::mail::{Content, Mail};
+use super::subject_prefix::SubjectPrefix;
+use crate::cache::{Cache, CacheError, Part};
 use crate::source::repository::{Commit, Repository, RepositoryError, abbreviated};
 use crate::spec::PatchNumber;
 
@@ -66,28 +66,75 @@ impl Range {
     }
 }
 
-/// The commits of a range as letters, the oldest first.
-pub(crate) fn letters(
+/// The commits of a range as mails, the oldest first.
+pub(crate) fn mails(
     range: &Range,
-    mailroom: &mut Mailroom<'_>,
-) -> Result<Vec<Letter>, SeriesError> {
+    cache: &Cache,
+    tools: &OsStr,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Mail>, SeriesError> {
+    let name = range.name();
+    let repository = Repository::with_tools(&range.repository, tools)?;
+    let (base, commits) = commits(range, &repository, notes)?;
+    let scratch = cache.temporary(Part::Tools)?;
+    let mut mails = Vec::new();
+    for (parent, commit) in commits {
+        let bytes = diff(&repository, &parent, &commit.id, scratch.path())?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            notes.push(format!(
+                "commit {} changes nothing: ignored",
+                commit.shown()
+            ));
+            continue;
+        }
+        mails.push(Mail {
+            path: PathBuf::from(&name),
+            mail: None,
+            prefix: SubjectPrefix {
+                title: commit.subject.clone(),
+                version: "1".to_owned(),
+                patch: true,
+                ..SubjectPrefix::default()
+            },
+            subject: Some(commit.subject),
+            content: Content::Patch(bytes),
+            base_commit: Some(base.clone()),
+            message_id: None,
+        });
+    }
+    if mails.is_empty() {
+        return Err(SeriesError::NoPatch {
+            place: format!("the range {name}"),
+            why: "none of its commits changes anything".to_owned(),
+        });
+    }
+    let of = u32::try_from(mails.len()).unwrap_or(u32::MAX);
+    for (mail, part) in mails.iter_mut().zip(1..) {
+        mail.prefix.number = Some(PatchNumber { part, of });
+    }
+    Ok(mails)
+}
+
+/// The commit that a range forks from, and its commits with their parents, the oldest first.
+fn commits(
+    range: &Range,
+    repository: &Repository,
+    notes: &mut Vec<String>,
+) -> Result<(String, Vec<(String, Commit)>), SeriesError> {
     let name = range.name();
     let fault = |why: String| SeriesError::Range {
         range: name.clone(),
         repository: range.repository.clone(),
         why,
     };
-    let repository = Repository::with_tools(&range.repository, &mailroom.path)?;
-    let shallow = repository
-        .ask("tell its depth", &["rev-parse", "--is-shallow-repository"])
-        .is_ok_and(|said| said.trim() == "true");
-    let cut = if shallow {
-        "; the repository is shallow, `git fetch --unshallow` brings the rest of its history"
-    } else {
-        ""
+    let unshallow = match repository.is_shallow() {
+        true => {
+            "; the repository is shallow, `git fetch --unshallow` fetches the rest of its history"
+        }
+        false => "",
     };
     let commit = |revision| match repository.commit(revision) {
-        Err(error) if shallow => Err(fault(format!("{error}{cut}"))),
+        Err(error) if !unshallow.is_empty() => Err(fault(format!("{error}{unshallow}"))),
         commit => Ok(commit?),
     };
     let (from, to) = (commit(&range.from)?, commit(&range.to)?);
@@ -96,14 +143,20 @@ pub(crate) fn letters(
         Ok(said) => said.trim().to_owned(),
         Err(RepositoryError::Git { .. }) => {
             return Err(fault(format!(
-                "{} and {} have no history in common{cut}",
+                "{} and {} have no history in common{unshallow}",
                 range.from, range.to
             )));
         }
         Err(error) => return Err(error.into()),
     };
+    if let Some(boundary) = repository.shallow_boundary_between(&from.id, &to.id)? {
+        return Err(fault(format!(
+            "its history is cut at {}{unshallow}",
+            abbreviated(&boundary)
+        )));
+    }
     if base != from.id {
-        mailroom.notes.push(format!(
+        notes.push(format!(
             "{} is no ancestor of {}: the patches are the commits since {}",
             range.from,
             range.to,
@@ -128,50 +181,20 @@ pub(crate) fn letters(
     }
     if ids.len() > MOST {
         return Err(fault(format!(
-            "it has {} commits, and at most {MOST} are taken for a series",
+            "it has {} commits, and a series may have {MOST}",
             ids.len()
         )));
     }
-    let known = repository.commits(&ids)?;
-    let mut letters = Vec::new();
+    let mut known = repository.commits(&ids)?;
+    let mut commits = Vec::new();
     for (line, id) in listed.lines().zip(&ids) {
-        let Some(commit) = known.get(id) else {
+        let Some(commit) = known.remove(id) else {
             return Err(fault(format!("git lists {id} and does not show it")));
         };
-        let parent = parent(line, commit, cut).map_err(&fault)?;
-        let bytes = diff(&repository, &parent, id, &mailroom.scratch()?)?;
-        if bytes.iter().all(u8::is_ascii_whitespace) {
-            mailroom.notes.push(format!(
-                "commit {} changes nothing: passed over",
-                commit.shown()
-            ));
-            continue;
-        }
-        letters.push(Letter {
-            path: PathBuf::from(&name),
-            mail: None,
-            tag: Tag {
-                title: commit.subject.clone(),
-                version: "1".to_owned(),
-                patch: true,
-                ..Tag::default()
-            },
-            subject: Some(commit.subject.clone()),
-            content: Content::Patch(bytes),
-            base_commit: Some(base.clone()),
-        });
+        let parent = parent(line, &commit, unshallow).map_err(&fault)?;
+        commits.push((parent, commit));
     }
-    if letters.is_empty() {
-        return Err(SeriesError::NoPatch {
-            place: format!("the range {name}"),
-            why: "none of its commits changes anything".to_owned(),
-        });
-    }
-    let of = u32::try_from(letters.len()).unwrap_or(u32::MAX);
-    for (letter, part) in letters.iter_mut().zip(1..) {
-        letter.tag.number = Some(PatchNumber { part, of });
-    }
-    Ok(letters)
+    Ok((base, commits))
 }
 
 /// The parent in a line of `rev-list --parents`; refuses merges, and commits without one.

@@ -5,7 +5,7 @@
 //! is as good as any other. Nothing that the repository's or the user's configuration
 //! names is run, nothing is fetched. Fetcher a commit's files is the module `git`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -294,6 +294,41 @@ impl Repository {
             }),
             answer => answer.map(Some),
         }
+    }
+
+    /// Whether this is a shallow clone.
+    pub fn is_shallow(&self) -> bool {
+        let words = ["rev-parse", "--is-shallow-repository"];
+        self.ask("tell its depth", &words)
+            .is_ok_and(|said| said.trim() == "true")
+    }
+
+    /// A commit at the boundary of a shallow clone that only one of two commits is or has as an
+    /// ancestor. If there is one, which commits lie between the two is not known: what is
+    /// missing may connect them. `git fetch --unshallow` helps.
+    ///
+    /// # Errors
+    /// git refuses.
+    pub fn shallow_boundary_between(
+        &self,
+        one: &str,
+        other: &str,
+    ) -> Result<Option<String>, RepositoryError> {
+        let words = [
+            "rev-parse",
+            "--path-format=absolute",
+            "--git-path",
+            "shallow",
+        ];
+        let file = self.ask("find its boundary", &words)?;
+        let Ok(boundary) = std::fs::read_to_string(file.trim_end_matches('\n')) else {
+            // A whole clone has no such file.
+            return Ok(None);
+        };
+        let boundary: BTreeSet<&str> = boundary.lines().collect();
+        let listed = self.ask("list commits", &["rev-list", &format!("{one}...{other}")])?;
+        let mut ids = listed.lines();
+        Ok(ids.find(|id| boundary.contains(id)).map(str::to_owned))
     }
 
     /// Whether a commit is the one that is checked out, and files there look edited

@@ -425,3 +425,48 @@ fn a_file_that_is_left_as_it_was_is_told() {
         "{said}"
     );
 }
+
+/// `diff -N` writes the epoch for a file that does not exist, in the writer's time zone; some
+/// archives give that time to every file.
+#[test]
+fn times_of_the_epoch_say_what_their_hunks_say() {
+    for time in [
+        "1970-01-01 00:00:00.000000000 +0000",
+        "1970-01-01 01:00:00.000000000 +0100",
+        "1969-12-31 19:00:00.000000000 -0500",
+    ] {
+        let bench = Bench::new();
+        let now = "2024-12-02 10:00:00.000000000 +0000";
+        let patch = format!(
+            "--- old/third.c\t{now}\n+++ new/third.c\t{time}\n@@ -1,4 +0,0 @@\n-int third(void)\n-{{\n\
+             -\treturn 3;\n-}}\n--- old/fourth.c\t{time}\n+++ new/fourth.c\t{now}\n@@ -0,0 +1 @@\n\
+             +int fourth;\n--- old/second.c\t{time}\n+++ new/second.c\t{time}\n@@ -3,4 +3,4 @@\n \t/* one */\n \
+             \t/* two */\n-\treturn value + 1;\n+\treturn value + 2;\n }}\n"
+        );
+        bench
+            .get_or_build(&bench.patched(&patch, Direction::Apply))
+            .unwrap_or_else(|error| panic!("{time}: {error}"));
+        let copy = bench.copy();
+        assert!(!copy.join("third.c").exists() && copy.join("fourth.c").exists());
+        let second = fs::read_to_string(copy.join("second.c")).unwrap();
+        assert!(second.contains("value + 2"), "{second}");
+    }
+}
+
+#[test]
+fn a_hunk_without_context_is_refused_unless_it_replaces_the_file() {
+    let bench = Bench::new();
+    let insert = "--- a/second.c\n+++ b/second.c\n@@ -4,0 +5 @@\n+\tvalue++;\n";
+    let change =
+        "--- a/second.c\n+++ b/second.c\n@@ -5 +5 @@\n-\treturn value + 1;\n+\treturn 2;\n";
+    for patch in [insert, change] {
+        let said = refused(&bench, &bench.patched(patch, Direction::Apply));
+        assert!(said.contains("no lines of context"), "{said}");
+        assert!(said.contains("git diff -U3"), "{said}");
+    }
+    let whole = "--- a/third.c\n+++ b/third.c\n@@ -1,4 +1 @@\n-int third(void)\n-{\n-\treturn 3;\n-}\n\
+                 +int third(void) { return 4; }\n";
+    bench
+        .get_or_build(&bench.patched(whole, Direction::Apply))
+        .unwrap();
+}

@@ -245,6 +245,50 @@ fn history_and_objects_that_are_not_here_are_told() {
     assert!(state(&partial) == before, "the repository was written to");
 }
 
+/// Where a merge hides the boundary of a shallow clone, git would list commits that the start
+/// of the range already has.
+#[test]
+fn a_range_that_crosses_the_boundary_of_a_shallow_clone_is_refused() {
+    let forge = Forge::new();
+    let here = forge.repository();
+    git(&here, &["checkout", "--quiet", "-b", "side", "main~3"]);
+    for number in 1..=6 {
+        forge.commit(&format!("side {number}"), "other.c", &format!("{number}\n"));
+    }
+    git(&here, &["checkout", "--quiet", "-b", "trunk", "main~2"]);
+    git(&here, &["merge", "--quiet", "--no-edit", "side"]);
+    forge.commit("on top", "a b.c", "5\n");
+    git(&here, &["checkout", "--quiet", "-b", "topic", "side~4"]);
+    forge.commit("one", "a b.c", "6\n");
+    forge.commit("two", "a b.c", "7\n");
+    let series = forge.try_read("trunk..topic", &here).unwrap();
+    assert_eq!(subjects(&series), ["1/2 one", "2/2 two"]);
+    git(&here, &["branch", "--quiet", "-D", "side"]);
+    let outside = forge.folder.path();
+    let url = format!("file://{}", here.display());
+    git(
+        outside,
+        &[
+            "clone",
+            "--quiet",
+            "--depth=5",
+            "--no-single-branch",
+            &url,
+            "shallow",
+        ],
+    );
+    let shallow = outside.join("shallow");
+    // git lists `side 1` and `side 2`, too: what shows that trunk has them is cut off.
+    let listed = git(&shallow, &["rev-list", "--count", "origin/trunk..topic"]);
+    assert_eq!(listed, "4");
+    let said = forge.fails("origin/trunk..topic", &shallow);
+    assert!(said.contains("its history is cut at"), "{said}");
+    assert!(said.contains("git fetch --unshallow"), "{said}");
+    // Nothing is missing between these.
+    let series = forge.try_read("topic~2..topic", &shallow).unwrap();
+    assert_eq!(subjects(&series), ["1/2 one", "2/2 two"]);
+}
+
 #[test]
 fn a_range_on_a_commit_is_of_its_repository() {
     let forge = Forge::new();

@@ -128,7 +128,7 @@ fn a_whole_thread_is_sorted_and_what_is_no_patch_is_counted() {
     assert_eq!(
         series.notes,
         [
-            "3 mails passed over: 1 cover letter, 2 replies",
+            "3 mails ignored: 1 cover letter, 2 replies",
             "the patches are not in the order of their numbers: sorted"
         ]
     );
@@ -189,7 +189,7 @@ fn a_plain_diff_needs_no_mail_around_it() {
 }
 
 #[test]
-fn a_copy_of_a_mail_is_passed_over() {
+fn a_copy_of_a_mail_is_ignored() {
     let desk = Desk::new();
     let one = patch("[PATCH 1/2] a", "one.c");
     desk.write(
@@ -350,4 +350,86 @@ fn a_cover_letter_may_show_a_diff_to_the_version_before() {
     let series = desk.read(&["x.mbox"]);
     assert_eq!(titles(&series), ["one"]);
     assert_eq!(series.title.as_deref(), Some("x"));
+}
+
+/// A copy from another list: its name is in the subject, and a footer below the diff.
+#[test]
+fn copies_of_one_mail_by_two_lists_are_one() {
+    let desk = Desk::new();
+    let footer = "\n_______________________________________________\na list\n";
+    let [one, two] = ["one", "two"].map(|name| {
+        let part = if name == "one" { 1 } else { 2 };
+        patch(&format!("[PATCH {part}/2] {name}"), &format!("{name}.c"))
+            .replace("Message-ID: <", &format!("Message-ID: <{name}"))
+    });
+    for copy in [
+        one.replace("Subject: ", "Subject: [a list] "),
+        one.replace("-- \n2.43.0\n", ""),
+    ] {
+        desk.write("x.mbox", [one.as_str(), &two, &copy, footer].concat());
+        let series = desk.read(&["x.mbox"]);
+        assert_eq!(titles(&series), ["one", "two"]);
+        assert!(
+            series.notes[0].contains("is a copy of mail 1"),
+            "{:?}",
+            series.notes
+        );
+    }
+}
+
+/// What a commit's message quotes is no part of the patch, and neither is what stands above
+/// git's scissors.
+#[test]
+fn a_diff_above_the_patch_is_ignored_and_named() {
+    let desk = Desk::new();
+    let quoted = format!(
+        "This did not help:\n\n{}\nso another place is changed.\n",
+        diff("no.c")
+    );
+    let message = format!(
+        "{quoted}\nSigned-off-by: A\n---\n one.c | 2 +-\n\n{}-- \n2.43\n",
+        diff("one.c")
+    );
+    let scissors = format!(
+        "{quoted}\n-- >8 --\nSubject: [PATCH] x\n\nWhy.\n{}",
+        diff("one.c")
+    );
+    for (body, place) in [(message, "`---`"), (scissors, "scissors")] {
+        desk.write("x.mbox", mail("[PATCH] x", &body));
+        let series = desk.read(&["x.mbox"]);
+        let bytes = String::from_utf8_lossy(&series.patches[0].bytes).into_owned();
+        assert!(
+            bytes.contains("b/one.c") && !bytes.contains("b/no.c"),
+            "{bytes}"
+        );
+        let note = &series.notes[0];
+        assert!(
+            note.contains(&format!("a diff above its {place} line, of b/no.c")),
+            "{note}"
+        );
+    }
+}
+
+#[test]
+fn a_signed_mail_is_read() {
+    let desk = Desk::new();
+    let text = format!("Why.\n---\n{}-- \n2.43\n", diff("one.c"));
+    desk.write(
+        "x.mbox",
+        format!(
+            "From: A <a@b>\nSubject: [PATCH] x\nContent-Type: multipart/signed; \
+             protocol=\"application/pgp-signature\"; boundary=\"out\"\n\n--out\n\
+             Content-Type: multipart/mixed; boundary=\"in\"\n\n--in\nContent-Type: text/plain; \
+             charset=UTF-8\nContent-Transfer-Encoding: base64\n\n{}\n--in--\n\n--out\n\
+             Content-Type: application/pgp-signature; name=\"x.asc\"\n\n-----BEGIN PGP SIGNATURE-----\n\
+             x\n--out--\n",
+            encodings::base64(&text)
+        ),
+    );
+    let series = desk.read(&["x.mbox"]);
+    let bytes = String::from_utf8_lossy(&series.patches[0].bytes).into_owned();
+    assert!(
+        bytes.contains(&diff("one.c")) && !bytes.contains("PGP"),
+        "{bytes}"
+    );
 }

@@ -173,6 +173,36 @@ fn what_cannot_be_used_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_number_that_cannot_be_read_is_named() {
+    let desk = Desk::new();
+    for number in ["1/n", "1.5/2"] {
+        let said = desk
+            .refused(patch(&format!("[PATCH {number}] a"), "a.c") + &patch("[PATCH 2/2] b", "b.c"));
+        assert!(said.contains(&format!("has the number {number}")), "{said}");
+    }
+}
+
+#[test]
+fn colour_codes_and_word_diffs_are_named() {
+    let desk = Desk::new();
+    let coloured = diff("one.c").replace("diff --git", "\u{1b}[1mdiff --git");
+    let said = desk.refused(coloured);
+    assert!(
+        said.contains("colour codes") && said.contains("--no-color"),
+        "{said}"
+    );
+    let word = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\nint a;\nint [-b;-]{+c;+}\n";
+    let said = desk.refused(word);
+    assert!(said.contains("it is a word diff"), "{said}");
+    // In a line that is added, such codes are content.
+    desk.write(
+        "x.mbox",
+        diff("one.c").replace("return 2", "say(\"\u{1b}[0m\")"),
+    );
+    assert_eq!(desk.read(&["x.mbox"]).patches.len(), 1);
+}
+
+#[test]
 fn slips_and_addresses_get_a_hint() {
     let desk = Desk::new();
     desk.write("fix.patch", diff("one.c"));

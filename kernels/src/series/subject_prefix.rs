@@ -6,7 +6,7 @@ use crate::spec::PatchNumber;
 
 /// A subject, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Tag {
+pub(crate) struct SubjectPrefix {
     /// Whether it answers or forwards another mail.
     pub(crate) reply: bool,
     /// Whether it says that the mail is a patch (or a series' cover letter).
@@ -15,6 +15,8 @@ pub(crate) struct Tag {
     pub(crate) version: String,
     /// Which part of its series; 0 is the cover letter.
     pub(crate) number: Option<PatchNumber>,
+    /// What stands for a number and cannot be read: `1/n`, `1.5/2`.
+    pub(crate) unreadable: Option<String>,
     /// The rest.
     pub(crate) title: String,
 }
@@ -22,43 +24,45 @@ pub(crate) struct Tag {
 /// How answers and forwarded mails begin, in the languages of common mail programs.
 const REPLIES: [&str; 9] = ["re", "aw", "sv", "antw", "ref", "fw", "fwd", "wg", "tr"];
 
-impl Tag {
+impl SubjectPrefix {
     /// Reads a subject.
     pub(crate) fn parse(subject: &str) -> Self {
-        let mut tag = Self {
+        let mut prefix = Self {
             version: "1".to_owned(),
             ..Self::default()
         };
         let mut rest = subject.trim();
         loop {
             if let Some(after) = after_reply(rest) {
-                tag.reply = true;
+                prefix.reply = true;
                 rest = after;
             } else if let Some((inside, after)) =
                 rest.strip_prefix('[').and_then(|text| text.split_once(']'))
             {
-                tag.bracket(inside);
+                prefix.bracket(inside);
                 rest = after.trim_start();
             } else {
                 break;
             }
         }
-        tag.title = rest.split_whitespace().collect::<Vec<_>>().join(" ");
-        tag
+        prefix.title = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+        prefix
     }
 
     fn bracket(&mut self, inside: &str) {
+        // hg writes `1 of 2`.
+        let inside = inside.to_ascii_lowercase().replace(" of ", "/");
         for word in inside.split(|letter: char| letter.is_whitespace() || letter == ',') {
-            let lower = word.to_ascii_lowercase();
-            let rest = match lower.strip_prefix("patch") {
+            let rest = match word.strip_prefix("patch") {
                 Some(rest) => {
                     self.patch = true;
                     rest.strip_prefix('-').unwrap_or(rest)
                 }
-                None => &lower,
+                None => word,
             };
+            let digits = |text: &str| text.starts_with(|letter: char| letter.is_ascii_digit());
             if let Some(version) = rest.strip_prefix('v')
-                && version.starts_with(|letter: char| letter.is_ascii_digit())
+                && digits(version)
                 && version
                     .chars()
                     .all(|letter| letter.is_ascii_digit() || letter == '.')
@@ -67,7 +71,15 @@ impl Tag {
             } else if let Some(number) = PatchNumber::parse(rest) {
                 self.number = Some(number);
                 self.patch = true;
+            } else if let Some((part, of)) = rest.split_once('/')
+                && digits(part)
+                && (matches!(of, "n" | "m" | "x" | "?") || of.parse::<u32>().is_ok_and(|of| of > 0))
+            {
+                self.unreadable = Some(rest.to_owned());
             }
+        }
+        if self.number.is_some() {
+            self.unreadable = None;
         }
     }
 }
@@ -112,6 +124,9 @@ mod tests {
             ("[list] Re: [PATCH] a", (true, true, "1", "", "a")),
             ("AW: Re[2]: [PATCH] a", (true, true, "1", "", "a")),
             ("Fwd: a [PATCH] b", (true, false, "1", "", "a [PATCH] b")),
+            ("[PATCH 1 of 2] a", (false, true, "1", "1/2", "a")),
+            ("[PATCH1/2] a", (false, true, "1", "1/2", "a")),
+            ("[PATCH 6.1/6.6 1/2] a", (false, true, "1", "1/2", "a")),
             ("[GIT PULL] x", (false, false, "1", "", "x")),
             ("[PATCH", (false, false, "1", "", "[PATCH")),
             ("numa: [x] y", (false, false, "1", "", "numa: [x] y")),
@@ -121,16 +136,30 @@ mod tests {
             ("", (false, false, "1", "", "")),
         ];
         for (subject, expected) in cases {
-            let tag = Tag::parse(subject);
-            let number = tag.number.map(|number| number.to_string());
+            let prefix = SubjectPrefix::parse(subject);
+            let number = prefix.number.map(|number| number.to_string());
             let read = (
-                tag.reply,
-                tag.patch,
-                tag.version.as_str(),
+                prefix.reply,
+                prefix.patch,
+                prefix.version.as_str(),
                 number.as_deref().unwrap_or_default(),
-                tag.title.as_str(),
+                prefix.title.as_str(),
             );
             assert_eq!(read, expected, "{subject:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_read_are_kept() {
+        for (subject, expected) in [
+            ("[PATCH 1/n] a", Some("1/n")),
+            ("[PATCH 1.5/2] a", Some("1.5/2")),
+            ("[PATCH 6.1/6.6 1/2] a", None),
+            ("[PATCH sched/urgent] a", None),
+            ("[PATCH 1/2] a", None),
+        ] {
+            let prefix = SubjectPrefix::parse(subject);
+            assert_eq!(prefix.unreadable.as_deref(), expected, "{subject}");
         }
     }
 }

@@ -1,14 +1,16 @@
-//! What a word of the command line means: a file, a folder, the standard input, a
+//! What an argument of the command line means: a file, a folder, the standard input, a
 //! revision range.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::SeriesError;
-use super::letter::{self, Letter};
-use super::mailroom::Mailroom;
+use super::mail::{self, Mail};
+use super::mail_split;
 use super::range::{self, Range};
+use crate::cache::Cache;
 use crate::files;
 use crate::patch;
 use crate::spec::Direction;
@@ -18,29 +20,45 @@ use crate::spelling;
 /// ever sent to a kernel list.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// The letters that a word means, and a short name of it.
-pub(crate) fn letters(
+/// How many mails of one file are read; the longest threads have some hundred.
+const MOST: usize = 5000;
+
+/// What arguments are read with.
+pub(crate) struct Reader<'a> {
+    /// The folder that paths are relative to.
+    pub(crate) cwd: &'a Path,
+    /// Where git works.
+    pub(crate) cache: &'a Cache,
+    /// The value of PATH, where git is found.
+    pub(crate) tools: OsString,
+    /// What the user should know of what was read.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The mails that an argument means, and a short name of it.
+pub(crate) fn mails(
     word: &str,
-    cwd: &Path,
-    mailroom: &mut Mailroom<'_>,
-) -> Result<(String, Vec<Letter>), SeriesError> {
+    reader: &mut Reader<'_>,
+) -> Result<(String, Vec<Mail>), SeriesError> {
+    let cwd = reader.cwd;
     let path = cwd.join(word);
     if word == "-" {
         let bytes = files::read_stdin(LARGEST + 1).map_err(|source| SeriesError::Read {
             path: word.into(),
             source,
         })?;
-        return Ok(("stdin".to_owned(), read(Path::new("-"), bytes, mailroom)?));
+        return Ok(("stdin".to_owned(), read(Path::new("-"), bytes, reader)?));
     }
     if !word.is_empty() && path.is_dir() {
-        return folder(&path, mailroom);
+        return folder(&path, reader);
     }
     if !word.is_empty() && path.exists() {
-        return Ok((stem(&path), file(&path, mailroom)?));
+        return Ok((stem(&path), file(&path, reader)?));
     }
     if let Some(range) = Range::parse(word, cwd) {
-        let letters = range::letters(&range, mailroom)?;
-        return Ok((range.name().replace('/', "-"), letters));
+        let Reader { cache, tools, .. } = reader;
+        let mails = range::mails(&range, cache, tools, &mut reader.notes)?;
+        return Ok((range.name().replace('/', "-"), mails));
     }
     Err(SeriesError::Nothing {
         word: word.to_owned(),
@@ -85,9 +103,9 @@ fn stem(path: &Path) -> String {
         .into_owned()
 }
 
-/// The letters of a folder's files: in the order of a quilt `series` file if it has
+/// The mails of a folder's files: in the order of a quilt `series` file if it has
 /// one, else of their names.
-fn folder(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<(String, Vec<Letter>), SeriesError> {
+fn folder(path: &Path, reader: &mut Reader<'_>) -> Result<(String, Vec<Mail>), SeriesError> {
     let fault = |path: &Path| {
         let path = path.to_owned();
         |source| SeriesError::Read { path, source }
@@ -125,8 +143,8 @@ fn folder(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<(String, Vec<Lette
         }
         names.sort();
         if others > 0 && !names.is_empty() {
-            mailroom.notes.push(format!(
-                "{others} other {} in {path:?} passed over",
+            reader.notes.push(format!(
+                "{others} other {} in {path:?} ignored",
                 if others == 1 { "item" } else { "items" }
             ));
         }
@@ -137,22 +155,22 @@ fn folder(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<(String, Vec<Lette
             why: "it has no file that ends with .patch, .diff, .mbox, .mbx or .eml".to_owned(),
         });
     }
-    let mut letters = Vec::new();
+    let mut mails = Vec::new();
     for name in names {
-        letters.extend(file(&name, mailroom)?);
+        mails.extend(file(&name, reader)?);
     }
-    Ok((stem(path), letters))
+    Ok((stem(path), mails))
 }
 
-/// The letters of a file.
-fn file(path: &Path, mailroom: &mut Mailroom<'_>) -> Result<Vec<Letter>, SeriesError> {
+/// The mails of a file.
+fn file(path: &Path, reader: &mut Reader<'_>) -> Result<Vec<Mail>, SeriesError> {
     let bytes = files::open(path)
         .and_then(limited)
         .map_err(|source| SeriesError::Read {
             path: path.to_owned(),
             source,
         })?;
-    read(path, bytes, mailroom)
+    read(path, bytes, reader)
 }
 
 fn none(path: &Path, why: &str) -> SeriesError {
@@ -162,11 +180,7 @@ fn none(path: &Path, why: &str) -> SeriesError {
     }
 }
 
-fn read(
-    path: &Path,
-    bytes: Vec<u8>,
-    mailroom: &mut Mailroom<'_>,
-) -> Result<Vec<Letter>, SeriesError> {
+fn read(path: &Path, bytes: Vec<u8>, reader: &mut Reader<'_>) -> Result<Vec<Mail>, SeriesError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(none(path, "it is empty"));
     }
@@ -182,18 +196,44 @@ fn read(
     }
     if !is_mail(&bytes) {
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let letter = Letter::plain(path.to_owned(), bytes);
-        if check(&letter)? == 0 {
-            return Err(none(path, &letter::why_no_plain_diff(&text)));
+        let mail = Mail::plain(path.to_owned(), bytes);
+        if check(&mail)? == 0 {
+            return Err(none(path, &mail::why_no_plain_diff(&text)));
         }
-        letter::one_mail(&text).map_err(|why| none(path, &why))?;
-        return Ok(vec![letter]);
+        mail::one_mail(&text).map_err(|why| none(path, &why))?;
+        return Ok(vec![mail]);
     }
-    let letters = mailroom.open(path, &bytes)?;
-    for letter in &letters {
-        check(letter)?;
+    let plain = mail_split::without_cr(&bytes);
+    if plain.is_some() {
+        reader
+            .notes
+            .push(format!("{path:?} has CRLF line ends: read without them"));
     }
-    Ok(letters)
+    let raw = mail_split::split(plain.as_deref().unwrap_or(&bytes));
+    if raw.len() > MOST {
+        return Err(none(
+            path,
+            &format!("it has more than {MOST} mails: give the series alone"),
+        ));
+    }
+    let several = raw.len() > 1;
+    let mut mails = Vec::new();
+    for (raw, number) in raw.iter().zip(1..) {
+        let number = several.then_some(number);
+        let fault = |subject: Option<&str>, why| SeriesError::Mail {
+            mail: Mail::name(path, number, subject),
+            why,
+        };
+        let text = mail_split::decode(raw).map_err(|why| fault(None, why))?;
+        let mail = Mail::judge(path, number, &text);
+        let mail = mail.map_err(|why| fault(Some(&text.subject), why))?;
+        check(&mail)?;
+        if let Some(left_out) = text.left_out.filter(|_| mail.is_patch()) {
+            reader.notes.push(format!("{mail} {left_out}"));
+        }
+        mails.push(mail);
+    }
+    Ok(mails)
 }
 
 /// Why bytes are no text.
@@ -212,14 +252,27 @@ fn no_text(bytes: &[u8]) -> Option<String> {
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         return Some("it is UTF-16, as some shells' `>` writes it: save it as UTF-8".to_owned());
     }
+    let coloured = bytes.split(|byte| *byte == b'\n').any(|line| {
+        let line = String::from_utf8_lossy(line);
+        let text = line
+            .strip_prefix("\x1b[")
+            .and_then(|rest| rest.split_once('m'));
+        text.is_some_and(|(_, text)| text.starts_with("diff --git ") || text.starts_with("@@ -"))
+    });
+    if coloured {
+        return Some(
+            "it has a terminal's colour codes (escape sequences): make it with `--no-color`"
+                .to_owned(),
+        );
+    }
     let nul = bytes.iter().position(|byte| *byte == 0)?;
     let line = 1 + bytes[..nul].iter().filter(|byte| **byte == b'\n').count();
     Some(format!("it is no text: line {line} has a NUL byte"))
 }
 
 /// Refuses a patch whose diffs cannot be read. How many files they change.
-fn check(letter: &Letter) -> Result<usize, SeriesError> {
-    match letter.clone().into_patch(Direction::Apply) {
+fn check(mail: &Mail) -> Result<usize, SeriesError> {
+    match mail.clone().into_patch(Direction::Apply) {
         Some(patch) => Ok(patch::check(&patch)?),
         None => Ok(0),
     }
@@ -235,7 +288,7 @@ pub(super) fn is_mail(bytes: &[u8]) -> bool {
     let separator = |line: &str| line.starts_with("From ");
     let key = |line: &str| {
         let key = line.split_once(':').map(|(key, _)| key.to_owned())?;
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+        let plain = |mail: char| mail.is_ascii_alphanumeric() || mail == '-';
         (!key.is_empty() && key.chars().all(plain)).then_some(key)
     };
     if lines.peek().is_some_and(|line| separator(line)) {

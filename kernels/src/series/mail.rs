@@ -1,19 +1,17 @@
-//! A mail, and what it is: a patch, a cover letter, a reply, something else, or a
-//! patch that arrived damaged.
-//!
-//! Pure: git has split and decoded it (the module `mailroom`), here it is judged.
+//! What a mail is: a patch, a cover letter, a reply, something else, or a patch that arrived
+//! damaged.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::mime::Prepared;
-use super::tag::Tag;
-use crate::patch::text;
+use super::mail_split::MailText;
+use super::subject_prefix::SubjectPrefix;
+use crate::patch::diff;
 use crate::spec::{Direction, Patch};
 
 /// A mail of a file, or the whole of a file that is no mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Letter {
+pub(crate) struct Mail {
     /// The file that it was in, or the revision range.
     pub(crate) path: PathBuf,
     /// Which mail of the file it is, from 1, if the file has several.
@@ -21,13 +19,14 @@ pub(crate) struct Letter {
     /// Its subject, as it stands; `None` for a plain diff.
     pub(crate) subject: Option<String>,
     /// Its subject, taken apart.
-    pub(crate) tag: Tag,
+    pub(crate) prefix: SubjectPrefix,
     pub(crate) content: Content,
     /// What its `base-commit:` line says.
     pub(crate) base_commit: Option<String>,
+    pub(crate) message_id: Option<String>,
 }
 
-/// What a letter is.
+/// What a mail is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
     /// A patch: its diffs.
@@ -40,115 +39,98 @@ pub(crate) enum Content {
     Other,
 }
 
-/// A mail as git gives it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Opened<'a> {
-    /// As it arrived, headers and all.
-    pub(crate) raw: &'a str,
-    /// What its parts are.
-    pub(crate) parts: &'a Prepared,
-    /// Its decoded subject; the one in its body, if there is one.
-    pub(crate) subject: &'a str,
-    /// The decoded subject of its header.
-    pub(crate) header: &'a str,
-    /// Its decoded message, up to its diffs.
-    pub(crate) message: &'a str,
-    /// The rest: its diffs, with what follows them.
-    pub(crate) diff: &'a [u8],
-}
-
-impl Letter {
+impl Mail {
     /// A file that is no mail: a diff with perhaps text around it.
     pub(crate) fn plain(path: PathBuf, bytes: Vec<u8>) -> Self {
         Self {
             path,
             mail: None,
             subject: None,
-            tag: Tag::parse(""),
+            prefix: SubjectPrefix::parse(""),
             content: Content::Patch(bytes),
             base_commit: None,
+            message_id: None,
         }
     }
 
-    /// A reply that needs no git to see that it has no diff of its own, as most mails of
-    /// a thread.
-    pub(crate) fn remark(
-        path: &Path,
-        mail: Option<usize>,
-        raw: &str,
-        subject: &str,
-    ) -> Option<Self> {
-        let tag = Tag::parse(subject);
-        let diff = raw.lines().any(|line| {
-            line.starts_with("diff ") || line.starts_with("--- ") || line.starts_with("@@ ")
-        });
-        let hidden = raw.to_ascii_lowercase().contains("base64");
-        (tag.reply && !diff && !hidden).then(|| Self {
-            path: path.to_owned(),
-            mail,
-            subject: Some(subject.to_owned()),
-            tag,
-            content: Content::Reply(None),
-            base_commit: None,
-        })
-    }
-
-    /// Judges a mail. What should be a patch and is none is an error: why.
+    /// Judges a mail. One that should be a patch and is none is an error: why.
     pub(crate) fn judge(
-        path: PathBuf,
-        mail: Option<usize>,
-        opened: Opened<'_>,
+        path: &Path,
+        number: Option<usize>,
+        text: &MailText,
     ) -> Result<Self, String> {
-        let mut letter = Self {
-            path,
-            mail,
-            subject: Some(opened.header.to_owned()),
-            tag: Tag::parse(opened.subject),
-            content: Content::Other,
-            base_commit: base_commit(opened.message)
-                .or_else(|| base_commit(&String::from_utf8_lossy(opened.diff))),
+        let header = SubjectPrefix::parse(&text.subject);
+        let mut prefix = match &text.inner_subject {
+            Some(subject) => SubjectPrefix::parse(subject),
+            None => header.clone(),
         };
-        // A subject in the body says what the patch is called, and the header's which
-        // part of what it is.
-        let header = Tag::parse(opened.header);
-        letter.tag.reply |= header.reply;
-        if !header.reply && letter.tag.number.is_none() {
-            letter.tag = Tag {
-                title: letter.tag.title,
-                patch: letter.tag.patch || header.patch,
+        // A subject in the body says what the patch is called, and the header's which part of
+        // what it is.
+        prefix.reply |= header.reply;
+        if !header.reply && prefix.number.is_none() {
+            prefix = SubjectPrefix {
+                title: prefix.title,
+                patch: prefix.patch || header.patch,
                 ..header
             };
         }
-        // What an HTML mail shows as a diff has its marks in it.
-        let diff = if opened.parts.html { b"" } else { opened.diff };
-        let changes = text::changes(&Patch::new("", diff.to_vec(), Direction::Apply));
-        letter.content =
-            if letter.tag.number.is_some_and(|number| number.part == 0) && !letter.tag.reply {
-                // Also one that shows the difference to the version before as a diff.
-                Content::Cover
-            } else if letter.tag.reply {
-                // A fragment that is no whole diff is a remark.
-                let own = changes.is_ok_and(|changes| !changes.is_empty());
-                Content::Reply(own.then(|| diff.to_vec()))
-            } else if changes.map_or(true, |changes| !changes.is_empty()) {
-                // A malformed one is told by whoever reads it, with its file and hunk.
-                if let [_, _, ..] = opened.parts.attached[..] {
-                    return Err(format!(
-                        "it has several patches attached ({}); save each to a file of its own",
-                        opened.parts.attached.join(", ")
-                    ));
-                }
-                if diff.contains(&0) {
-                    return Err("its diffs have a NUL byte, and so are no text".to_owned());
-                }
-                one_mail(&String::from_utf8_lossy(diff))?;
-                Content::Patch(diff.to_vec())
-            } else if letter.tag.patch {
-                return Err(why_no_diff(&opened));
-            } else {
-                Content::Other
-            };
-        Ok(letter)
+        let diffs = diff::read(&Patch::new("", text.diff.clone(), Direction::Apply));
+        let is_cover = prefix.number.is_some_and(|number| number.part == 0);
+        let content = if is_cover && !prefix.reply {
+            // Also one that shows the difference to the version before as a diff.
+            Content::Cover
+        } else if prefix.reply {
+            // A fragment that is no whole diff is a remark.
+            let own = diffs.is_ok_and(|diffs| !diffs.is_empty());
+            Content::Reply(own.then(|| text.diff.clone()))
+        } else if diffs.map_or(true, |diffs| !diffs.is_empty()) {
+            // A malformed one is reported by whoever reads it, with its file and hunk.
+            check_patch(text)?;
+            Content::Patch(text.diff.clone())
+        } else if prefix.patch {
+            return Err(why_no_diff(text));
+        } else {
+            Content::Other
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            mail: number,
+            subject: Some(text.subject.clone()),
+            prefix,
+            content,
+            base_commit: base_commit(&text.message)
+                .or_else(|| base_commit(&String::from_utf8_lossy(&text.diff))),
+            message_id: text.message_id.clone(),
+        })
+    }
+
+    /// Whether it is the same mail as another, which arrived by another way: a list may have
+    /// put its name into the subject, and a footer below the diffs.
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
+        let same_part = self.prefix.number == other.prefix.number;
+        let same_id = same_part && self.message_id.is_some() && self.message_id == other.message_id;
+        let same_subject = self.subject.is_some() && self.prefix == other.prefix;
+        (same_id || same_subject) && self.bare_diffs() == other.bare_diffs()
+    }
+
+    /// Its diffs without the text around them.
+    fn bare_diffs(&self) -> Option<Vec<&[u8]>> {
+        let Content::Patch(bytes) = &self.content else {
+            return None;
+        };
+        let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+        let patch = Patch::new("", bytes.clone(), Direction::Apply);
+        let Ok(diffs) = diff::read(&patch) else {
+            return Some(lines);
+        };
+        if diffs.is_empty() || diffs.iter().any(|diff| diff.hunks.is_empty()) {
+            // A mode, a name, or a binary file.
+            return Some(lines);
+        }
+        let lines = diffs
+            .iter()
+            .flat_map(|diff| &lines[diff.line - 1..diff.end]);
+        Some(lines.copied().collect())
     }
 
     /// What it is called in errors: its number, its file and its subject.
@@ -167,12 +149,9 @@ impl Letter {
         }
     }
 
-    /// Its diffs, if it is a patch.
-    pub(crate) fn diff(&self) -> Option<&[u8]> {
-        match &self.content {
-            Content::Patch(diff) => Some(diff),
-            _ => None,
-        }
+    /// Whether it is a patch.
+    pub(crate) fn is_patch(&self) -> bool {
+        matches!(self.content, Content::Patch(_))
     }
 
     /// As a patch, if it is one.
@@ -185,41 +164,17 @@ impl Letter {
             mail: self.mail,
             bytes,
             direction,
-            subject: Some(self.tag.title).filter(|title| !title.is_empty()),
-            number: self.tag.number,
+            subject: Some(self.prefix.title).filter(|title| !title.is_empty()),
+            number: self.prefix.number,
             base_commit: self.base_commit,
         })
     }
 }
 
-impl fmt::Display for Letter {
+impl fmt::Display for Mail {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&Self::name(&self.path, self.mail, self.subject.as_deref()))
     }
-}
-
-/// A header's value in a raw mail, its lines joined.
-pub(crate) fn header(raw: &str, name: &str) -> Option<String> {
-    let mut value: Option<String> = None;
-    for line in raw.lines() {
-        if line.trim_end().is_empty() {
-            break;
-        }
-        match &mut value {
-            Some(value) if line.starts_with([' ', '\t']) => {
-                value.push(' ');
-                value.push_str(line.trim());
-            }
-            Some(_) => break,
-            None => {
-                value = line
-                    .split_once(':')
-                    .filter(|(key, _)| key.trim_end().eq_ignore_ascii_case(name))
-                    .map(|(_, text)| text.trim().to_owned());
-            }
-        }
-    }
-    value
 }
 
 /// The commit in a `base-commit:` line.
@@ -231,18 +186,32 @@ fn base_commit(text: &str) -> Option<String> {
     })
 }
 
+/// Refuses a mail whose diffs are not those of one patch.
+fn check_patch(text: &MailText) -> Result<(), String> {
+    if let [_, _, ..] = text.attached[..] {
+        return Err(format!(
+            "it has several patches attached ({}); save each to a file of its own",
+            text.attached.join(", ")
+        ));
+    }
+    if text.diff.contains(&0) {
+        return Err("its diffs have a NUL byte, and so are no text".to_owned());
+    }
+    one_mail(&text.tail)
+}
+
 /// Why a mail that calls itself a patch has no diff.
-fn why_no_diff(opened: &Opened<'_>) -> String {
-    let rest = String::from_utf8_lossy(opened.diff);
-    if opened.parts.html {
+fn why_no_diff(text: &MailText) -> String {
+    let rest = String::from_utf8_lossy(&text.diff);
+    if text.html {
         return "it is an HTML mail, and what HTML makes of a diff cannot be applied; ask for it \
                 as plain text, or save it with `b4 am`"
             .to_owned();
     }
-    lost_line_breaks(opened.message)
-        .or_else(|| lost_line_breaks(opened.raw))
+    lost_line_breaks(&text.subject)
+        .or_else(|| lost_line_breaks(&text.message))
         .or_else(|| lost_line_breaks(&rest))
-        .or_else(|| only_quoted(opened.message))
+        .or_else(|| only_quoted(&text.message))
         .or_else(|| only_quoted(&rest))
         .unwrap_or_else(|| {
             "it holds no diff, though its subject says that it is a patch".to_owned()
@@ -291,7 +260,7 @@ pub(crate) fn one_mail(text: &str) -> Result<(), String> {
         let mail = line.strip_prefix("From ").is_some_and(hex)
             || line
                 .strip_prefix("Subject: ")
-                .is_some_and(|subject| Tag::parse(subject).patch);
+                .is_some_and(|subject| SubjectPrefix::parse(subject).patch);
         if mail {
             return Err(format!(
                 "another mail begins at line {number} of its diffs, without what separates mails; \
