@@ -108,7 +108,7 @@ const CASES: [Case; 8] = [
         exit_code: 0,
         says: &[
             "it fixes cpuset/single-node-skip",
-            "both kernels print, which is held against neither, at boot",
+            "both kernels print, so it is ignored, at boot",
         ],
         never: &["only the patched kernel prints"],
     },

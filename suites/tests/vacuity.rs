@@ -101,7 +101,7 @@ async fn does_not_pass(
         .iter()
         .any(|reason| reason.starts_with("guard: "));
     let says_so = match judgement.verdict {
-        Verdict::Pass => false,
+        Verdict::Pass | Verdict::Measured => false,
         Verdict::Fail => true,
         Verdict::Inconclusive => named,
     };

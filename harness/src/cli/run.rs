@@ -17,7 +17,7 @@ use crate::verdict::Verdict;
 use crate::workspace::Workspace;
 
 pub(super) const HELP: &str = "\
-Exit codes: 0 every scenario passes, 1 a scenario fails with every seed, 2 wrong input, 3 \
+Exit codes: 0 every scenario passes, or is measured because it expects nothing, 1 a scenario fails with every seed, 2 wrong input, 3 \
 inconclusive, 130 interrupted.
 
 Example: numalab run vma/late-vma-scan --kernel linux-6.12+fix.patch --repeat 3";
@@ -39,6 +39,9 @@ pub(super) struct RunArgs {
     /// Number of seeds to run each scenario with [default: 1, in live mode 3].
     #[arg(long)]
     repeat: Option<u64>,
+    /// Print everything that was measured. Scenarios without `expect` always print it.
+    #[arg(long)]
+    counters: bool,
     #[command(flatten)]
     kernels: KernelOptions,
     #[command(flatten)]
@@ -88,7 +91,12 @@ pub(super) async fn run(args: &RunArgs, context: &Context) -> Result<u8, Failure
     for index in chosen {
         requests.extend(runs(&scenarios[index])?);
     }
-    let reports = pool::run(&runner, &requests, kernels.jobs, ui, cancel).await?;
+    let mut reports = pool::run(&runner, &requests, kernels.jobs, ui, cancel).await?;
+    // Each run's own report has them, too.
+    let shown = |run: &RunReport| args.counters || run.judgement.expectations.is_empty();
+    for run in reports.iter_mut().filter(|run| !shown(run)) {
+        run.values.clear();
+    }
     let report = RunsReport {
         schema: SCHEMA,
         exit_code: exit_code(&reports),
@@ -99,8 +107,9 @@ pub(super) async fn run(args: &RunArgs, context: &Context) -> Result<u8, Failure
         time: runner.split(),
     };
     let mut text = format!(
-        "{}{}{}",
+        "{}{}{}{}",
         text::runs(&report.runs),
+        text::counters(&report.runs),
         text::does_not_apply(&report.does_not_apply),
         text::left_out(&report.left_out)
     );
@@ -130,7 +139,11 @@ fn exit_code(reports: &[RunReport]) -> u8 {
     let all = |verdict| move |seen: &BTreeSet<Verdict>| seen.len() == 1 && seen.contains(&verdict);
     if by_scenario.values().any(all(Verdict::Fail)) {
         BAD
-    } else if !reports.is_empty() && by_scenario.values().all(all(Verdict::Pass)) {
+    } else if !reports.is_empty()
+        && by_scenario
+            .values()
+            .all(|seen| all(Verdict::Pass)(seen) || all(Verdict::Measured)(seen))
+    {
         GOOD
     } else {
         INCONCLUSIVE

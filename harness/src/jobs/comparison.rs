@@ -326,6 +326,10 @@ impl Results {
                 None => compare::compare(&before, &after),
             };
             let because = not_run.or_else(|| match word {
+                Change::Unclear if scenario.expectations.is_empty() => Some(format!(
+                    "{} has no `expect`, so there is nothing to compare",
+                    scenario.name
+                )),
                 Change::Unclear => lost_guards(&scenario.name, &before, &after),
                 _ => None,
             });

@@ -212,7 +212,7 @@ fn word(judged: &[Judgement]) -> String {
         Side::Unanimous(Verdict::Inconclusive) | Side::Doubtful => "inconclusive".into(),
         Side::Unanimous(verdict) => verdict.to_string(),
         Side::Timing => "unclear".into(),
-        Side::FaultSummary(_) => "fault_summary".into(),
+        Side::Faulty(_) => "fault_summary".into(),
     }
 }
 

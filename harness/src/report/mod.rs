@@ -1,11 +1,14 @@
-//! Reports: what is kept of a run and of a comparison, and how it is shown.
+//! Reports: the contents of `report.json`, and how they are shown as text.
 //!
-//! The types here are what `report.json` holds; [`SCHEMA`] changes when they do. Text that
-//! comes from a guest or a file is escaped where it is shown.
+//! [`SCHEMA`] changes with these types. Text that comes from a guest or a file is escaped where
+//! it is shown.
 
 pub mod text;
 
+mod comparison;
+mod layout;
 pub(crate) mod quote;
+mod runs;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,16 +27,16 @@ use crate::verdict::fault::Fault;
 use crate::verdict::{Judgement, Verdict};
 
 /// The version of `report.json`.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
-/// What one run of one scenario on one kernel gave.
+/// The result of one run of one scenario on one kernel.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunReport {
     /// [`SCHEMA`].
     pub schema: u32,
     /// What was run.
     pub inputs: Inputs,
-    /// Where the guest's life began. It changes no result.
+    /// How the guest was started. It changes no result.
     pub started_from: StartedFrom,
     /// The run that the result was taken from, if it is cached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,16 +44,16 @@ pub struct RunReport {
     /// How the run compares with a cached result of the same inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub determinism: Option<DeterminismCheck>,
-    /// The verdict and what it rests on.
+    /// The verdict and its reasons.
     pub judgement: Judgement,
-    /// What the counters say whatever the console says, for comparing with a kernel that is
-    /// at fault in the same way. Absent if the guest did not go its whole course.
+    /// The verdict of the counters alone, for comparing with a kernel that reports the same
+    /// faults. Absent if the guest did not carry out every step.
     pub counters: Option<Verdict>,
-    /// What the console says against the kernel.
+    /// The faults that the console reports.
     pub faults: Vec<Fault>,
-    /// The kernel's taint flags at the end, if the guest came as far.
+    /// The kernel's taint flags at the end, if the guest got that far.
     pub tainted: Option<u64>,
-    /// Guest time up to which the console is the boot's, in microseconds.
+    /// When the boot ended, in microseconds of guest time.
     pub boot_end_us: Option<u64>,
     /// How the guest ended, in words, and the stage that it reached.
     pub ending: String,
@@ -60,10 +63,13 @@ pub struct RunReport {
     /// How the guest ended, if this machine rather than the kernel may have caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_suspected: Option<String>,
-    /// `uname -r` of the guest, once it has told.
+    /// `uname -r` of the guest, if it got that far.
     pub release: Option<String>,
     /// Every counter of `/proc/vmstat` that changed, by measurement.
     pub measurements: BTreeMap<String, BTreeMap<String, i64>>,
+    /// Everything that was measured, as assertions can refer to it, in words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, i64>,
     /// What the guest found at its start.
     pub facts: BTreeMap<String, i64>,
     /// The console's last lines, if the guest did not end well.
@@ -74,7 +80,7 @@ pub struct RunReport {
     pub folder: Utf8PathBuf,
 }
 
-/// What a command that runs scenarios on one kernel gave.
+/// The results of a command that runs scenarios on one kernel.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunsReport {
     /// [`SCHEMA`].
@@ -83,11 +89,11 @@ pub struct RunsReport {
     pub kernel: KernelId,
     /// The runs.
     pub runs: Vec<RunReport>,
-    /// Scenarios that a budget left out: nothing is said of them.
+    /// Scenarios that were skipped because of a budget.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
-    /// Scenarios that are about something that came later than the kernel: they were not run,
-    /// and count for nothing.
+    /// Scenarios about something that a later release introduced: they were skipped, and do
+    /// not count.
     #[serde(default)]
     pub does_not_apply: Vec<DoesNotApply>,
     /// How the time was spent.
@@ -96,14 +102,14 @@ pub struct RunsReport {
     pub exit_code: u8,
 }
 
-/// A scenario that a budget leaves out. Nothing is said of it.
+/// A scenario that is skipped because of a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// `suite/scenario`.
     pub scenario: String,
-    /// QEMU's processor time that its guests are expected to take, in milliseconds.
+    /// The CPU time that QEMU is expected to need for its guests, in milliseconds.
     pub expected_ms: u64,
-    /// What this rests on.
+    /// What the estimate is based on.
     pub basis: Basis,
 }
 
@@ -113,14 +119,14 @@ impl fmt::Display for LeftOut {
         let basis = match self.basis {
             Basis::Measured => "as before",
             Basis::OtherKernel => "as on another kernel",
-            Basis::Guessed => "a guess, for it never ran",
+            Basis::Guessed => "a guess: it never ran",
         };
         let name = &self.scenario;
         write!(f, "{name} ({}.{} s, {basis})", tenths / 10, tenths % 10)
     }
 }
 
-/// What a comparison of two kernels gave.
+/// The result of comparing two kernels.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ComparisonReport {
     /// [`SCHEMA`].
@@ -131,12 +137,12 @@ pub struct ComparisonReport {
     pub patched_name: String,
     /// The patched kernel; absent if it does not build.
     pub patched: Option<KernelId>,
-    /// Something that decides before any scenario is looked at: the images are the same, or
-    /// the patched kernel does not build.
+    /// What decides before any scenario is run: the images are the same, or the patched kernel
+    /// does not build.
     pub overall: Option<Overall>,
     /// The scenarios.
     pub scenarios: Vec<Compared>,
-    /// The seeds over which verdicts were taken.
+    /// The seeds that each scenario was run with.
     pub seeds: Vec<u64>,
     /// `exact` or `live`.
     pub mode: String,
@@ -148,7 +154,7 @@ pub struct ComparisonReport {
     pub image: String,
     /// The command that repeats the comparison.
     pub repeat: String,
-    /// Scenarios that a budget left out: nothing is said of them.
+    /// Scenarios that were skipped because of a budget.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
     /// How the time was spent.
@@ -161,7 +167,7 @@ pub struct ComparisonReport {
 /// What decides a whole comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Overall {
-    /// The word for every scenario.
+    /// What the patch does to every scenario.
     pub word: Change,
     /// Why.
     pub because: String,
@@ -172,21 +178,21 @@ pub struct Overall {
 pub struct Compared {
     /// `suite/scenario`.
     pub scenario: String,
-    /// The word.
+    /// What the patch does to it.
     pub word: Change,
-    /// Why it was not run, if it was not; or which guards are lost, if it is unclear for that.
+    /// Why it was not run, or why it is unclear, if there is more to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
     /// The base's runs, one for each seed.
     pub base: Vec<RunReport>,
     /// The patched kernel's runs, one for each seed.
     pub patched: Vec<RunReport>,
-    /// In what the consoles differ.
+    /// How the faults of the two kernels differ.
     pub faults: Difference,
 }
 
 impl RunReport {
-    /// What a comparison needs of it.
+    /// The part that a comparison needs.
     pub fn seen(&self) -> Seen<'_> {
         Seen {
             judgement: &self.judgement,

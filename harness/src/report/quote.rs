@@ -1,4 +1,4 @@
-//! What consoles say against kernels, quoted.
+//! Quotes the faults that consoles report.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::verdict::taints;
 /// The most lines of a fault that are quoted; the console has all.
 const LINES: usize = 16;
 
-/// Those faults of a difference that are told with the same words.
+/// Selects the faults of a difference that are introduced by the same words.
 type Pick = fn(&Difference) -> &Vec<Fault>;
 
 /// The differences of several scenarios, each fault once, with the scenarios that show it.
@@ -23,27 +23,23 @@ pub(crate) fn differences<'a>(all: impl Iterator<Item = (&'a str, &'a Difference
         (|d| &d.new, "only the patched kernel prints", true),
         (
             |d| &d.sometimes,
-            "the patched kernel prints in some runs, or it may be a busy host's doing",
+            "the patched kernel prints in some runs only, or a busy host may have caused",
             true,
         ),
         (
             |d| &d.more,
-            "the patched kernel prints more often, or too often to be told apart",
+            "the patched kernel prints more often, or too often to compare",
             true,
         ),
-        (
-            |d| &d.both,
-            "both kernels print, which is held against neither",
-            false,
-        ),
+        (|d| &d.both, "both kernels print, so it is ignored", false),
         (|d| &d.gone, "only the base prints", false),
     ];
     // Writing to a string cannot fail.
     for (faults, words, whole) in kinds {
-        let mut told: BTreeSet<&Sign> = BTreeSet::new();
+        let mut shown: BTreeSet<&Sign> = BTreeSet::new();
         for (_, difference) in &all {
             for fault in faults(difference) {
-                if !told.insert(&fault.sign) {
+                if !shown.insert(&fault.sign) {
                     continue;
                 }
                 let has = |difference: &Difference| {
@@ -82,8 +78,8 @@ pub(crate) fn differences<'a>(all: impl Iterator<Item = (&'a str, &'a Difference
     };
     if all.iter().any(|(_, difference)| lockdep(&difference.both)) {
         text.push_str(
-            "lockdep stops at its first report, so of locks nothing more is known on either \
-             kernel\n",
+            "lockdep stops at its first report, so later locking faults of both kernels are \
+             unknown\n",
         );
     }
     text
@@ -92,12 +88,12 @@ pub(crate) fn differences<'a>(all: impl Iterator<Item = (&'a str, &'a Difference
 fn when(fault: &Fault) -> &'static str {
     match fault.sign.phase {
         Phase::Boot => "at boot",
-        Phase::Plan => "after it",
+        Phase::Plan => "after boot",
     }
 }
 
-/// The first lines of a fault, or its first alone; without registers, which tell a reader of
-/// a comparison nothing.
+/// The first lines of a fault, or its first line alone. Registers are omitted: they are of no
+/// use in a comparison.
 pub(crate) fn quoted(fault: &Fault, whole: bool) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -114,7 +110,11 @@ pub(crate) fn quoted(fault: &Fault, whole: bool) -> String {
         let _ = writeln!(text, "    | {}", escape(line.as_bytes()));
     }
     if whole && lines.next().is_some() {
-        let _ = writeln!(text, "    | ... line {} of its console.log on", fault.line);
+        let _ = writeln!(
+            text,
+            "    | ... continued in its console.log, line {}",
+            fault.line
+        );
     }
     text
 }

@@ -105,6 +105,11 @@ pub(super) fn judge(
             .iter()
             .map(|(name, measurement)| (name.clone(), changed(measurement)))
             .collect(),
+        values: seen
+            .values()
+            .into_iter()
+            .map(|(observable, value)| (observable.to_string(), value))
+            .collect(),
         times: Times {
             guest_steps_ms: seen.work_ns / 1_000_000,
             ..times

@@ -87,7 +87,7 @@ fn announce(report: &RunReport, title: &str, ui: &Ui) {
         None => String::new(),
     };
     ui.say(&format!("{verdict:12} {title}{cached}"));
-    if verdict != Verdict::Pass {
+    if !matches!(verdict, Verdict::Pass | Verdict::Measured) {
         ui.say(&format!("             {}", report.folder));
     }
 }

@@ -1,8 +1,7 @@
-//! Scenarios: one behaviour of the kernel each, stated as what a correct kernel does.
+//! Scenarios: each states one behavior of the kernel as what a correct kernel does.
 //!
-//! A text is read here, once; what comes out is complete and consistent, and nothing later
-//! looks at YAML again. A scenario that an idle kernel would satisfy is refused
-//! (`vacuity`). Nothing here starts anything.
+//! A YAML file is parsed here, once, into a complete and consistent [`Scenario`]. A scenario
+//! that every guest would satisfy (`vacuity`), or none (`feasible`), is refused.
 
 mod assertion;
 mod assertions;
@@ -38,10 +37,11 @@ pub use error::{Problem, ReadError, ScenarioError};
 pub use position::Place;
 pub use reference::reference;
 pub use since::{DoesNotApply, Release, Since};
+pub(crate) use spelling::is_known_counter;
 
 use crate::guest::topology::Machine;
 
-/// One behaviour of the kernel.
+/// One behavior of the kernel.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// `suite/scenario`, from the file's path.
@@ -54,24 +54,24 @@ pub struct Scenario {
     pub summary: String,
     /// Background.
     pub why: Option<String>,
-    /// The functions or files of the kernel that it is about.
+    /// The kernel functions or source files that it is about.
     pub subject: Vec<String>,
-    /// The commit since which the kernel behaves so.
+    /// The commit that made the kernel behave this way.
     pub fixed_by: Option<String>,
-    /// The release that brought what it is about.
+    /// The release that introduced what it is about.
     pub since: Option<Since>,
     /// The virtual machine.
     pub machine: Machine,
     /// Exact mode's `-icount shift=`, if the scenario names one.
     pub shift: Option<u8>,
-    /// Conditions without which a run says nothing.
+    /// Conditions that a run must satisfy to be meaningful.
     pub guards: Vec<Assertion>,
-    /// What a correct kernel's measurements satisfy.
+    /// What the measurements of a correct kernel satisfy.
     pub expectations: Vec<Assertion>,
     work: Work,
 }
 
-/// What the guest does, whatever its seed.
+/// What the guest does with every seed.
 #[derive(Debug, Clone)]
 struct Work {
     cgroup_version: CgroupVersion,
@@ -82,10 +82,10 @@ struct Work {
 }
 
 impl Scenario {
-    /// Reads a scenario file. Its name is made of its folder's and its own.
+    /// Loads a scenario file, whose name consists of the folder's and its own.
     ///
     /// # Errors
-    /// The file cannot be read, or is no scenario that can be run.
+    /// The file cannot be read, or is not a valid scenario.
     pub fn load(file: &Utf8Path) -> miette::Result<Scenario> {
         let text =
             numalab_kernels::files::read_text(file.as_std_path()).map_err(|source| ReadError {
@@ -95,12 +95,12 @@ impl Scenario {
         Ok(Scenario::parse(file, &text)?)
     }
 
-    /// Reads a scenario's text; `file` is for its name and for messages.
+    /// Parses the text of a scenario; `file` gives its name and appears in messages.
     ///
     /// # Errors
-    /// The text is no scenario that can be run; all that is wrong is reported at once.
+    /// The text is not a valid scenario; all mistakes are reported at once.
     pub fn parse(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
-        // Some editors begin a file with a byte order mark, which is not part of its text.
+        // Some editors begin a file with a byte order mark.
         resolve::resolve(file, text.strip_prefix('\u{feff}').unwrap_or(text))
     }
 
@@ -126,7 +126,7 @@ impl Scenario {
         }
     }
 
-    /// That the scenario does not apply to a kernel that tells this release.
+    /// Why the scenario does not apply to a kernel of this release; `None` if it does.
     pub fn does_not_apply(&self, release: &str) -> Option<DoesNotApply> {
         let because = self.since.as_ref()?.excludes(release)?;
         Some(DoesNotApply {
@@ -136,8 +136,8 @@ impl Scenario {
         })
     }
 
-    /// Names of counters that are probably misspelt, a sentence each. A kernel may have them
-    /// all the same, so the scenario can be run.
+    /// Warnings about names of counters that are probably misspelt. A kernel may have such
+    /// counters, so the scenario can be run.
     pub fn doubts(&self) -> Vec<String> {
         let index = position::Index::new(&self.text);
         let assertions = [("guards", &self.guards), ("expect", &self.expectations)];
@@ -156,8 +156,8 @@ impl Scenario {
         doubts.collect()
     }
 
-    /// Whether anything but facts of the guest is claimed: whether the scenario is about
-    /// what the kernel does, and not about what it is booted on.
+    /// Whether the scenario is about what the kernel does, and not only about facts of the
+    /// machine that it runs on.
     pub fn is_about_behaviour(&self) -> bool {
         self.expectations
             .iter()

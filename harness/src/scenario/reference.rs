@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::facts::FACTS;
 use super::grammar::{ACTION, ASSERTION};
-use super::{schema, tunables};
+use super::raw::schema;
+use super::tunables;
 use crate::guest::fault_kind;
 
 /// The text around the tables. A line `{{mapping: key key ..}}` stands for a table of keys,

@@ -1,43 +1,43 @@
-//! To which kernels a scenario applies: those of the release that brought what it is about,
-//! and later ones.
+//! The kernels that a scenario applies to: those of the release that introduced what it is
+//! about, and later ones.
 //!
-//! It is declared, and decided by a kernel's release alone, so that it is known when tests
-//! are listed. What a kernel lacks although its release says otherwise shows in a run: a
-//! value that is missing makes the verdict inconclusive.
+//! The kernel's release alone decides, so that the answer is known when tests are listed. If a
+//! kernel lacks something that its release should have, the run shows it: a missing value makes
+//! the verdict inconclusive.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A kernel release as far as features come with one: `v6.12`.
+/// A kernel release, as far as features depend on it: `v6.12`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     major: u32,
     minor: u32,
 }
 
-/// Since when the kernel has what a scenario is about.
+/// The first release that has what a scenario is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Since {
     /// The first release to which the scenario applies.
     pub release: Release,
-    /// What came with it.
+    /// What it introduced.
     pub because: String,
 }
 
-/// That a scenario does not apply to a kernel.
+/// A scenario that does not apply to a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoesNotApply {
     /// `suite/scenario`.
     pub scenario: String,
-    /// The kernel's release, as it tells it.
+    /// The kernel's release, as the kernel reports it.
     pub release: String,
     /// Why.
     pub because: String,
 }
 
 impl Release {
-    /// Reads what a scenario says: `v6.12`.
+    /// Parses the form of a scenario: `v6.12`.
     pub(super) fn parse(text: &str) -> Result<Release, String> {
         let release = text.strip_prefix('v').and_then(|rest| {
             let (major, minor) = rest.split_once('.')?;
@@ -49,8 +49,7 @@ impl Release {
         release.ok_or_else(|| format!("{text:?} is no release such as v6.12"))
     }
 
-    /// Reads what a kernel says: `6.12.117`, `6.1.0-49-amd64`, `7.2-rc1`. `None` if that is
-    /// no release.
+    /// Parses the form of a kernel: `6.12.117`, `6.1.0-49-amd64`, `7.2-rc1`.
     pub fn of_kernel(text: &str) -> Option<Release> {
         let (major, rest) = text.split_once('.')?;
         let minor = rest
@@ -76,8 +75,8 @@ impl fmt::Display for Release {
 }
 
 impl Since {
-    /// Why a scenario does not apply to a kernel that tells this release; `None` if it does,
-    /// or if the release cannot be read: then the run itself has to tell.
+    /// Why a scenario does not apply to a kernel of this release; `None` if it does, or if the
+    /// release cannot be parsed: then the run itself shows it.
     pub fn excludes(&self, release: &str) -> Option<String> {
         let Since {
             release: first,

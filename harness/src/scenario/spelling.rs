@@ -51,6 +51,11 @@ pub(super) fn counts_events(name: &str) -> bool {
     COUNTED.contains(&name)
 }
 
+/// Whether a name is one of NUMA balancing or of migration.
+pub(crate) fn is_known_counter(name: &str) -> bool {
+    COUNTED.contains(&name) || OF_A_TASK.contains(&name)
+}
+
 /// The counter that a name nearly spells: the key that holds the name, the name, and that
 /// counter.
 pub(super) fn doubt(assertion: &Assertion) -> Option<(&'static str, &str, &'static str)> {

@@ -1,12 +1,11 @@
-//! Comparisons: the verdicts of two kernels, scenario by scenario.
+//! Compares the verdicts of two kernels, scenario by scenario.
 //!
-//! Each side is judged over several seeds and must be unanimous. Kernels of different code
-//! run different instruction streams, so a counter that merely moved is never shown as the
-//! patch's effect: only verdicts are compared.
+//! Each side is judged over several seeds and must be unanimous. Two kernels execute different
+//! instructions, so a counter that merely changed is never reported as an effect of the patch:
+//! only verdicts are compared.
 //!
-//! What a console says against the kernel decides before any counter is looked at, as far as
-//! only the patched kernel prints it. What both print is neither's fault: where such a
-//! message leaves the counters as they are, they are compared.
+//! A fault that only the patched kernel reports decides before any counter does. Faults that
+//! both report are ignored: where they leave the counters valid, these are compared.
 
 mod guards;
 
@@ -23,9 +22,9 @@ pub use guards::Lost;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// `pass` before, and not so after: `fail`, or it does not build, boot or stay clean.
+    /// `pass`, then `fail`, or a kernel that does not build, does not boot or reports a fault.
     Broken,
-    /// No unanimous answer on one side.
+    /// One side has no unanimous answer.
     Unclear,
     /// `fail` on both.
     StillFailing,
@@ -33,12 +32,12 @@ pub enum Change {
     Fixed,
     /// `pass` on both.
     Holds,
-    /// `pass` on both, and no line that the patch changes ran: no proof of anything.
+    /// `pass` on both, but no line that the patch changes was executed, which proves nothing.
     NotExercised,
     /// The images are the same bytes.
     ChangesNothing,
-    /// The scenario is about something that came later than one of the kernels. It was not
-    /// run, and counts for nothing.
+    /// The scenario is about something that a later release introduced. It was skipped, and
+    /// does not count.
     DoesNotApply,
 }
 
@@ -57,31 +56,31 @@ impl fmt::Display for Change {
     }
 }
 
-/// What one run says, as far as it is compared.
+/// What a comparison needs of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// What it says by itself.
+    /// The judgement of the run alone.
     pub judgement: &'a Judgement,
-    /// What its counters say, if the guest went its whole course.
+    /// The verdict of its counters, if the guest carried out every step.
     pub counters: Option<Verdict>,
-    /// What its console says against the kernel.
+    /// The faults that its console reports.
     pub faults: &'a [Fault],
     /// The kernel's taint flags at its end.
     pub tainted: u64,
-    /// Whether it ran in real time, in which a busy host can bring stalls about.
+    /// Whether it ran in real time, where a busy host can cause stalls.
     pub live: bool,
 }
 
-/// In what the faults of two kernels differ, over all runs of one scenario.
+/// How the faults of two kernels differ, over all runs of one scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// What the patched kernel prints in every run and the base in none.
     pub new: Vec<Fault>,
-    /// What the base prints in no run, and the patched kernel in some; or which in real time
-    /// a busy host can bring about.
+    /// What the base prints in no run and the patched kernel in some, or what a busy host can
+    /// cause in real time, or what hides other faults.
     pub sometimes: Vec<Fault>,
     /// What the patched kernel prints more often than the base in any run, or too often to
-    /// be told apart.
+    /// compare.
     pub more: Vec<Fault>,
     /// What both print, the patched kernel no more often.
     pub both: Vec<Fault>,
@@ -132,12 +131,12 @@ impl Difference {
         difference
     }
 
-    /// Whether the patched kernel is at fault where the base is not, for certain.
+    /// Whether the patched kernel certainly has a fault that the base lacks.
     pub fn has_new(&self) -> bool {
         !self.new.is_empty() || self.tainted != 0
     }
 
-    /// Whether the patched kernel may be at fault where the base is not.
+    /// Whether the patched kernel may have a fault that the base lacks.
     pub fn has_doubtful(&self) -> bool {
         !self.sometimes.is_empty() || !self.more.is_empty()
     }
@@ -171,23 +170,23 @@ pub enum Kernel {
     Patched,
 }
 
-/// What one run says once the faults that both kernels have are left out of account.
+/// What a run shows when the faults of both kernels are ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Judged(Verdict),
-    /// The kernel's doing, and it must not be; what.
-    FaultSummary(String),
-    /// It is not certain whose doing it is, or that it is new.
+    /// The kernel has a fault.
+    Faulty(String),
+    /// There may be a fault, or it may not be new.
     Doubtful,
 }
 
 impl Seen<'_> {
-    /// The verdict to be compared: that of the counters, if all that is held against the
-    /// kernel is on both sides and leaves them as they are.
+    /// The verdict to compare: that of the counters, if both kernels report the same faults and
+    /// these leave the counters valid.
     pub fn verdict(&self, kernel: Kernel, difference: &Difference) -> Verdict {
         match self.state(kernel, difference) {
             State::Judged(verdict) => verdict,
-            State::FaultSummary(_) | State::Doubtful => self.judgement.verdict,
+            State::Faulty(_) | State::Doubtful => self.judgement.verdict,
         }
     }
 
@@ -199,10 +198,10 @@ impl Seen<'_> {
             Kernel::Patched => self.tainted & difference.tainted,
         };
         let Some(counters) = self.counters else {
-            // It did not go its whole course, which is more than a message.
+            // That it did not carry out every step counts for more than a message.
             return match fault_summary {
                 Some(fault_summary) if fault_summary.certain => {
-                    State::FaultSummary(fault_summary.what.clone())
+                    State::Faulty(fault_summary.what.clone())
                 }
                 Some(_) => State::Doubtful,
                 None => State::Judged(self.judgement.verdict),
@@ -214,7 +213,7 @@ impl Seen<'_> {
         };
         let excused = |fault: &&Fault| fault.sign.kind.leaves_counters() && known(fault);
         let left: Vec<&Fault> = self.faults.iter().filter(|fault| !excused(fault)).collect();
-        // Other flags that say something against the kernel come with worse than a warning.
+        // The other flags of faults come with worse than a warning.
         let harmless = taints(self.tainted & !TAINT_WARN).count() == 0;
         let explained = !self.faults.is_empty() || self.tainted & TAINT_WARN != 0;
         match fault_summary {
@@ -234,15 +233,15 @@ impl Seen<'_> {
         match (kernel, worst) {
             (Kernel::Base, _) => match fault_summary {
                 Some(fault_summary) if fault_summary.certain => {
-                    State::FaultSummary(fault_summary.what.clone())
+                    State::Faulty(fault_summary.what.clone())
                 }
                 _ => State::Doubtful,
             },
             (Kernel::Patched, Some(worst)) => {
-                State::FaultSummary(format!("the kernel printed: {}", worst.said()))
+                State::Faulty(format!("the kernel printed: {}", worst.said()))
             }
             (Kernel::Patched, None) if new_taint != 0 => {
-                State::FaultSummary(format!("the kernel is tainted ({new_taint})"))
+                State::Faulty(format!("the kernel is tainted ({new_taint})"))
             }
             _ => State::Doubtful,
         }
@@ -252,25 +251,25 @@ impl Seen<'_> {
 /// What one kernel did in all repetitions of one scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Side {
-    /// Every repetition can be judged, and was judged so.
+    /// Every repetition can be judged, with this verdict.
     Unanimous(Verdict),
-    /// Every repetition can be judged, and they were judged differently.
+    /// Every repetition can be judged, with different verdicts.
     Timing,
-    /// Every repetition shows something that is the kernel's doing and must not be.
-    FaultSummary(String),
-    /// Some repetitions were not clean, or it is not certain that it is the kernel's doing.
+    /// Every repetition shows a fault of the kernel.
+    Faulty(String),
+    /// Some repetitions show a fault, or it is not certain that the kernel caused it.
     Doubtful,
 }
 
 impl Side {
-    /// Sums up repetitions of a kernel that is compared with no other one.
+    /// Sums up repetitions of a single kernel.
     pub fn of(judgements: &[Judgement]) -> Side {
         let states = judgements
             .iter()
             .map(|judgement| match &judgement.fault_summary {
                 None => State::Judged(judgement.verdict),
                 Some(fault_summary) if fault_summary.certain => {
-                    State::FaultSummary(fault_summary.what.clone())
+                    State::Faulty(fault_summary.what.clone())
                 }
                 Some(_) => State::Doubtful,
             });
@@ -286,12 +285,10 @@ impl Side {
     fn sum(states: &[State]) -> Side {
         match states.first() {
             None => Side::Doubtful,
-            Some(State::FaultSummary(what))
-                if states
-                    .iter()
-                    .all(|state| matches!(state, State::FaultSummary(_))) =>
+            Some(State::Faulty(what))
+                if states.iter().all(|state| matches!(state, State::Faulty(_))) =>
             {
-                Side::FaultSummary(what.clone())
+                Side::Faulty(what.clone())
             }
             Some(_) if !states.iter().all(|state| matches!(state, State::Judged(_))) => {
                 Side::Doubtful
@@ -304,33 +301,32 @@ impl Side {
     }
 }
 
-/// The word for a scenario and what differs on the consoles, from all runs of both kernels.
+/// How a scenario changes, and how the faults differ, from all runs of both kernels.
 pub fn compare(base: &[Seen<'_>], patched: &[Seen<'_>]) -> (Change, Difference) {
     let difference = Difference::of(base, patched);
-    let word = word(
+    let change = change(
         &Side::among(base, Kernel::Base, &difference),
         &Side::among(patched, Kernel::Patched, &difference),
     );
-    (word, difference)
+    (change, difference)
 }
 
-/// The word for a scenario, from what both kernels did.
-pub fn word(base: &Side, patched: &Side) -> Change {
+/// How a scenario changes, from what both kernels did.
+pub fn change(base: &Side, patched: &Side) -> Change {
     use Verdict::{Fail, Pass};
     match (base, patched) {
         (Side::Unanimous(Pass), Side::Unanimous(Pass)) => Change::Holds,
         (Side::Unanimous(Pass), Side::Unanimous(Fail)) => Change::Broken,
         (Side::Unanimous(Fail), Side::Unanimous(Pass)) => Change::Fixed,
         (Side::Unanimous(Fail), Side::Unanimous(Fail)) => Change::StillFailing,
-        // The base boots and stays clean, and only the patched kernel crashes, hangs or
-        // warns: that decides before any counter is looked at.
-        (Side::Unanimous(_) | Side::Timing, Side::FaultSummary(_)) => Change::Broken,
+        // Only the patched kernel crashes, hangs or warns: that decides before any counter.
+        (Side::Unanimous(_) | Side::Timing, Side::Faulty(_)) => Change::Broken,
         _ => Change::Unclear,
     }
 }
 
-/// The word for a second pass, in which only what kernels print against themselves counts:
-/// `holds` if the patched kernel prints nothing new.
+/// How a scenario changes in a pass in which only faults count: `holds` if the patched kernel
+/// reports no new ones.
 pub fn cleanliness(base: &[Seen<'_>], patched: &[Seen<'_>]) -> (Change, Difference) {
     let difference = Difference::of(base, patched);
     let whole =
@@ -344,7 +340,7 @@ pub fn cleanliness(base: &[Seen<'_>], patched: &[Seen<'_>]) -> (Change, Differen
         let mut faults = runs.iter().flat_map(|run| run.faults);
         faults.any(|fault| fault.sign.kind.is_doubtful())
     };
-    let word = if !whole(base) || lost(base) {
+    let change = if !whole(base) || lost(base) {
         Change::Unclear
     } else if difference.has_new() || !patched.is_empty() && patched.iter().all(certain) {
         Change::Broken
@@ -353,15 +349,15 @@ pub fn cleanliness(base: &[Seen<'_>], patched: &[Seen<'_>]) -> (Change, Differen
     } else {
         Change::Holds
     };
-    (word, difference)
+    (change, difference)
 }
 
 /// The exit code of a comparison: 1 if something is broken, else 3 if something is unclear,
 /// else 0.
-pub fn exit_code(words: impl IntoIterator<Item = Change>) -> u8 {
-    match words
-        .into_iter()
-        .filter(|word| *word != Change::DoesNotApply)
+pub fn exit_code(changes: impl IntoIterator<Item = Change>) -> u8 {
+    let changes = changes.into_iter();
+    match changes
+        .filter(|change| *change != Change::DoesNotApply)
         .min()
     {
         Some(Change::Broken) => 1,

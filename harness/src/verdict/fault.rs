@@ -1,10 +1,9 @@
-//! Faults: what a kernel's console says against it, named so that two kernels' can be told
-//! to be the same.
+//! Faults that a kernel reports on its console, named so that the same fault of two kernels
+//! is recognized.
 //!
 //! Addresses, times, offsets, line numbers and the numbers of CPUs and processes differ from
-//! kernel to kernel and are taken out; the kind, the function or file, and a warning's own
-//! words stay. Whether a fault counts is `compare`'s; what a console line means is
-//! `machine::trouble`'s.
+//! kernel to kernel and are removed; the kind, the function or file, and a warning's own words
+//! remain. `guest::fault_kind` decides what a line means, `compare` whether a fault counts.
 
 mod place;
 
@@ -18,7 +17,7 @@ use crate::guest::fault_kind::{FaultKind, Severity};
 use crate::guest::outcome::Outcome;
 pub(crate) use place::{message, plain};
 
-/// Something that a kernel printed against itself, once or more in one run.
+/// A fault that a kernel reported once or more in one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// What it is.
@@ -31,27 +30,25 @@ pub struct Fault {
     pub line: u64,
     /// The first one's line. Not fit for a terminal.
     pub message: String,
-    /// What the kernel was told to say with it, if anything. Not fit for a terminal.
+    /// The warning's own words, if it has any. Not fit for a terminal.
     #[serde(default)]
     pub words: String,
     /// The first one with what follows it. Not fit for a terminal.
     pub excerpt: String,
 }
 
-/// What makes two faults of two kernels the same one.
+/// What two kernels' reports of the same fault have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sign {
     /// What kind.
     pub kind: FaultKind,
     /// When.
     pub phase: Phase,
-    /// Where, and with which words: what is left of the message without what differs from
-    /// kernel to kernel.
+    /// Where, and with which words: the message without what differs from kernel to kernel.
     pub place: String,
 }
 
-/// When a fault was printed. One of the boot says nothing of one like it while a scenario
-/// runs.
+/// When a fault was reported. The same message at boot and in a scenario is two faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -81,7 +78,7 @@ impl Fault {
 }
 
 impl Sign {
-    /// The sign of faults of a kind of which so many were printed that not all were kept.
+    /// The sign of faults of a kind that was reported too often to keep all of them.
     pub(crate) fn uncounted(kind: FaultKind) -> Sign {
         Sign {
             kind,
@@ -90,13 +87,13 @@ impl Sign {
         }
     }
 
-    /// Whether it stands for faults that cannot be told apart.
+    /// Whether it stands for faults that were not kept.
     pub fn is_uncounted(&self) -> bool {
         self.place == UNCOUNTED
     }
 }
 
-const UNCOUNTED: &str = "more than are told apart";
+const UNCOUNTED: &str = "too many to keep";
 
 /// Guest time, in microseconds, up to which what the console says belongs to the boot: the
 /// middle of the window in which the agent spins and the kernel has nothing to say. The
@@ -112,7 +109,7 @@ pub fn boot_end_us(records: &[Record]) -> Option<u64> {
 /// The faults of a run, in the order in which they were first printed.
 pub fn of_outcome(outcome: &Outcome) -> Vec<Fault> {
     let boot_end = boot_end_us(&outcome.records);
-    let mut faults = of_troubles(&outcome.console_faults, boot_end);
+    let mut faults = of_console(&outcome.console_faults, boot_end);
     for (kind, count) in outcome.suppressed.kinds() {
         if kind.severity() < Severity::Warning {
             continue;
@@ -130,7 +127,7 @@ pub fn of_outcome(outcome: &Outcome) -> Vec<Fault> {
     faults
 }
 
-fn of_troubles(console_faults: &[ConsoleFault], boot_end_us: Option<u64>) -> Vec<Fault> {
+fn of_console(console_faults: &[ConsoleFault], boot_end_us: Option<u64>) -> Vec<Fault> {
     let mut faults: Vec<Fault> = Vec::new();
     for console_fault in console_faults {
         if console_fault.severity < Severity::Warning {

@@ -1,4 +1,4 @@
-//! What a guest's end and its console say against its kernel.
+//! The faults of a guest: how it ended, and what its console reports.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ use crate::guest::fault_kind::Severity;
 use crate::guest::outcome::{End, Outcome};
 use crate::verdict::FaultSummary;
 
-/// The worst that can be said of a guest, if anything. In live mode what a busy host can
-/// bring about is not certain.
+/// The worst fault of a guest, if any. In live mode, a fault that a busy host can cause is not
+/// certain.
 pub(crate) fn of_outcome(outcome: &Outcome, live: bool) -> Option<FaultSummary> {
     let end = of_end(&outcome.end, live);
     let console_faults = || {

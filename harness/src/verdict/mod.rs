@@ -1,7 +1,7 @@
 //! Verdicts: what one run says of one kernel.
 //!
-//! Only a guest that told everything, with every guard held and a clean console, can give
-//! `pass`. What cannot be known is `inconclusive`, with the reason.
+//! Only a guest that reported everything, with every guard satisfied and a clean console, can
+//! give `pass`. What cannot be known is `inconclusive`, with the reason.
 
 pub mod compare;
 pub mod fault;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::{Assertion, Scenario};
 use crate::verdict::observe::Observations;
 
-/// How a reason begins that the guest gives for not going on.
+/// The beginning of the reason why a guest did not carry on.
 pub(crate) const GAVE_UP: &str = "the guest gave up";
 
 /// What one run says.
@@ -25,6 +25,8 @@ pub(crate) const GAVE_UP: &str = "the guest gave up";
 pub enum Verdict {
     /// The kernel does what the scenario expects.
     Pass,
+    /// The scenario expects nothing: the run was whole, and its values were measured.
+    Measured,
     /// The run says something, and the kernel does not do what the scenario expects.
     Fail,
     /// The run says nothing.
@@ -35,6 +37,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Verdict::Pass => "pass",
+            Verdict::Measured => "measured",
             Verdict::Fail => "fail",
             Verdict::Inconclusive => "inconclusive",
         })
@@ -48,8 +51,8 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Why, in sentences; what decided stands first. Empty for `pass`.
     pub reasons: Vec<String>,
-    /// Whether the kernel did not boot, hung, crashed or printed a warning. Whatever else
-    /// holds, such a run is never `pass`.
+    /// Set if the kernel did not boot, hung, crashed or reported a fault. Such a run is never
+    /// `pass`.
     pub fault_summary: Option<FaultSummary>,
     /// The guards.
     pub guards: Vec<AssertionResult>,
@@ -58,7 +61,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Takes the verdict back: something shows that the run cannot be relied on.
+    /// Withdraws the verdict, because the run cannot be relied on.
     pub(crate) fn doubt(&mut self, what: String) {
         self.verdict = Verdict::Inconclusive;
         self.reasons.insert(0, what.clone());
@@ -69,17 +72,17 @@ impl Judgement {
     }
 }
 
-/// What a kernel did that it must not do.
+/// What counts against a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultSummary {
-    /// Whether this is the kernel's doing beyond doubt (a panic, a warning on the console),
-    /// or could be the host's or the harness' (a lost record, a deadline).
+    /// Whether the kernel certainly caused it (a panic, a warning on the console), or the host
+    /// or numalab may have (a lost record, a deadline).
     pub certain: bool,
     /// What happened, in one sentence.
     pub what: String,
 }
 
-/// A assertion with the value that was seen.
+/// An assertion with the value that was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssertionResult {
     /// The assertion.
@@ -97,6 +100,11 @@ impl AssertionResult {
         }
     }
 
+    /// The assertion, its value and its reason.
+    pub(crate) fn explained(&self) -> String {
+        format!("{self} ({})", self.assertion.because)
+    }
+
     /// Whether the assertion holds; `None` if that is not known.
     pub fn holds(&self) -> Option<bool> {
         self.value
@@ -112,20 +120,20 @@ impl fmt::Display for AssertionResult {
             observable, bound, ..
         } = &self.assertion;
         match &self.value {
-            Ok(value) => write!(f, "{observable} is {value} (wanted {bound})"),
-            Err(missing) => write!(f, "{observable} is not known: {missing} (wanted {bound})"),
+            Ok(value) => write!(f, "{observable} is {value}, wanted {bound}"),
+            Err(missing) => write!(f, "{observable} is not known: {missing}; wanted {bound}"),
         }
     }
 }
 
-/// What the counters of a whole run say by themselves, whatever the console and the taint
-/// flags say: `inconclusive` unless every step was carried out. Only for comparing kernels
-/// that are at fault in the same way; a kernel alone is judged by [`judge`].
+/// The verdict of a run's counters alone, regardless of the console and the taint flags;
+/// `inconclusive` unless every step was carried out. Only for comparing kernels that report the
+/// same faults; [`judge`] judges a single kernel.
 pub fn counters(scenario: &Scenario, seen: &Observations) -> Verdict {
     judge_as(scenario, seen, None).verdict
 }
 
-/// Judges a run by what was seen of it. `unclean` is what the machine and the console say.
+/// Judges a run by its observations and by what the guest's end and its console say.
 pub fn judge(
     scenario: &Scenario,
     seen: &Observations,
@@ -157,19 +165,19 @@ fn judge_as(
     let mut reasons = Vec::new();
 
     let complete = seen.end.is_some_and(|end| end.complete);
-    if let Some(console_fault) = &seen.console_fault {
-        reasons.push(format!("{GAVE_UP}: {console_fault}"));
+    if let Some(gave_up) = &seen.gave_up {
+        reasons.push(format!("{GAVE_UP}: {gave_up}"));
     } else if seen.end.is_none() && fault_summary.is_none() {
-        reasons.push("the guest ended without its last record".into());
+        reasons.push("the guest ended before its last record".into());
     } else if !complete && fault_summary.is_none() {
         reasons.push("the guest did not carry out every step".into());
     }
-    // A run that broke off, whose guards fail, or whose values are missing says nothing.
+    // A run that ended early, whose guards fail, or whose values are missing says nothing.
     if !complete && let Some(fault_summary) = &fault_summary {
         reasons.push(fault_summary.what.clone());
     }
     for guard in guards.iter().filter(|guard| guard.holds() != Some(true)) {
-        reasons.push(format!("guard: {guard}, {}", guard.assertion.because));
+        reasons.push(format!("guard: {}", guard.explained()));
     }
     let says_nothing = !reasons.is_empty();
     let failed: Vec<&AssertionResult> = expectations
@@ -187,21 +195,19 @@ fn judge_as(
             .as_ref()
             .is_some_and(|fault_summary| !fault_summary.certain)
     {
-        // A host that stalls the guest can spoil its numbers as well.
+        // A host that stalls the guest can spoil its numbers, too.
         reasons.extend(failed.iter().map(ToString::to_string));
         Verdict::Inconclusive
     } else if !failed.is_empty() {
-        reasons.extend(
-            failed
-                .iter()
-                .map(|assertion| format!("{assertion}: {}", assertion.assertion.because)),
-        );
+        reasons.extend(failed.iter().map(|result| result.explained()));
         Verdict::Fail
-    } else if !unknown.is_empty() || expectations.is_empty() {
+    } else if !unknown.is_empty() {
         reasons.extend(unknown.iter().map(ToString::to_string));
         Verdict::Inconclusive
     } else if fault_summary.is_some() {
         Verdict::Inconclusive
+    } else if expectations.is_empty() {
+        Verdict::Measured
     } else {
         Verdict::Pass
     };
@@ -217,7 +223,7 @@ fn judge_as(
     }
 }
 
-/// The taint flags that a kernel sets when it finds fault with itself
+/// The taint flags that a kernel sets when it detects a fault
 /// (`Documentation/admin-guide/tainted-kernels.rst`): MCE, bad page, died, warned, lockup.
 const FAULTS: [(u32, &str); 5] = [
     (4, "a machine check"),
@@ -227,7 +233,7 @@ const FAULTS: [(u32, &str); 5] = [
     (14, "a soft lockup"),
 ];
 
-/// What taint flags say, as far as a kernel sets them because it finds fault with itself.
+/// The faults that taint flags stand for.
 pub fn taints(flags: u64) -> impl Iterator<Item = &'static str> {
     let set = move |bit: &u32| flags >> bit & 1 == 1;
     FAULTS

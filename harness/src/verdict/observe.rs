@@ -5,13 +5,12 @@
 mod course;
 #[cfg(test)]
 mod tests;
+mod value;
 
 use std::collections::BTreeMap;
 
 use numalab_protocol::plan::Plan;
 use numalab_protocol::record::{Edge, ExitStatus, Record, TaskState, Values};
-
-use crate::scenario::{Assertion, Bound, Observable, Unit};
 
 /// What the records of one run say.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +28,7 @@ pub struct Observations {
     /// How tasks ended.
     pub exits: BTreeMap<String, ExitStatus>,
     /// Why the guest gave up, in words; the first reason.
-    pub console_fault: Option<String>,
+    pub gave_up: Option<String>,
     /// The end record.
     pub end: Option<End>,
     /// Guest time from the first step to the end of the last one, in nanoseconds.
@@ -91,11 +90,11 @@ fn difference(begin: &Values, end: &Values) -> Values {
 
 impl Observations {
     /// Gathers what the records of a run of `plan` say. Records that are not of such a run
-    /// are trouble.
+    /// count as a guest that gave up.
     pub fn new(plan: &Plan, records: &[Record]) -> Observations {
         let mut seen = Observations::gather(records);
         if let Some(strange) = course::strange(plan, records) {
-            seen.console_fault.get_or_insert(strange);
+            seen.gave_up.get_or_insert(strange);
         }
         seen
     }
@@ -113,62 +112,6 @@ impl Observations {
                 Record::StepEnd { uptime_ns, .. } => {
                     seen.work_ns = uptime_ns.saturating_sub(began.unwrap_or(*uptime_ns));
                 }
-                Record::Snapshot {
-                    measure,
-                    edge,
-                    vmstat,
-                    tasks,
-                    ..
-                } => {
-                    let reading = Reading {
-                        vmstat: vmstat.clone(),
-                        tasks: tasks.clone(),
-                    };
-                    let measurement = seen.measures.entry(measure.clone()).or_default();
-                    match edge {
-                        Edge::Begin => measurement.begin = Some(reading),
-                        Edge::End => measurement.end = Some(reading),
-                    }
-                }
-                Record::Probe {
-                    task,
-                    region,
-                    faults,
-                    pages_per_vma,
-                    ..
-                } => {
-                    let key = (task.clone(), region.clone());
-                    seen.probes.insert(key, (faults.clone(), *pages_per_vma));
-                }
-                Record::Placement {
-                    task,
-                    region,
-                    nodes,
-                    absent,
-                    ..
-                } => {
-                    let key = (task.clone(), region.clone());
-                    seen.placements.insert(key, (nodes.clone(), *absent));
-                }
-                Record::GaveUp {
-                    step,
-                    task,
-                    what,
-                    seen: last,
-                    wanted,
-                } => {
-                    seen.console_fault.get_or_insert(format!(
-                        "step {step}: {what} of task {task} stayed at {last}, and {wanted} was \
-                         waited for"
-                    ));
-                }
-                Record::Exited { task, status } => {
-                    seen.exits.insert(task.clone(), *status);
-                }
-                Record::Error { stage, message } => {
-                    seen.console_fault
-                        .get_or_insert(format!("{stage}: {message}"));
-                }
                 Record::End {
                     complete,
                     tainted,
@@ -180,164 +123,71 @@ impl Observations {
                         uptime_ns: *uptime_ns,
                     });
                 }
-                // What was watched besides is read elsewhere.
-                Record::Window { .. }
-                | Record::Started { .. }
-                | Record::Trace { .. }
-                | Record::TraceEvents { .. }
-                | Record::Coverage { .. }
-                | Record::CoverageEnd { .. } => {}
+                measured => seen.add(measured),
             }
         }
         seen
     }
 
-    /// The value of a assertion's subject. A share is rounded away from what its bound demands:
-    /// 94.9 % are not 95, and 0.1 % is not 0.
-    ///
-    /// # Errors
-    /// It was not recorded, or this kernel has no such counter.
-    pub fn value(&self, assertion: &Assertion) -> Result<i64, Missing> {
-        match &assertion.observable {
-            Observable::Counter { measure, name } => {
-                let (begin, end) = self.measure(measure)?.edges(measure)?;
-                change(&begin.vmstat, &end.vmstat, name, "/proc/vmstat")
-            }
-            Observable::MemoryStat {
+    /// Adds what a record says of the kernel or of the tasks.
+    fn add(&mut self, record: &Record) {
+        match record {
+            Record::Snapshot {
                 measure,
-                task,
-                name,
+                edge,
+                vmstat,
+                tasks,
+                ..
             } => {
-                let (begin, end) = self.task(measure, task)?;
-                change(&begin.memory_stat, &end.memory_stat, name, "memory.stat")
-            }
-            Observable::SchedChange {
-                measure,
-                task,
-                name,
-            } => {
-                let (begin, end) = self.task(measure, task)?;
-                change(&begin.sched, &end.sched, name, "/proc/PID/sched")
-            }
-            Observable::Sched {
-                measure,
-                task,
-                name,
-            } => {
-                let (_, end) = self.task(measure, task)?;
-                end.sched
-                    .get(name)
-                    .copied()
-                    .ok_or_else(|| absent(name, "/proc/PID/sched"))
-            }
-            Observable::Probe { task, region, unit } => {
-                let (faults, pages_per_vma) = find(&self.probes, task, region, "probed")?;
-                let vmas = faults.len() as u64;
-                let faulted = faults.iter().filter(|faults| **faults > 0).count() as u64;
-                let pages = sum(faults.iter().copied())?;
-                let all = vmas.checked_mul(*pages_per_vma).ok_or_else(out_of_range)?;
-                let (part, all) = match unit {
-                    Unit::Vmas | Unit::PercentOfVmas => (faulted, vmas),
-                    Unit::Pages | Unit::PercentOfPages => (pages, all),
+                let reading = Reading {
+                    vmstat: vmstat.clone(),
+                    tasks: tasks.clone(),
                 };
-                share(*unit, part, all, assertion.bound)
+                let measurement = self.measures.entry(measure.clone()).or_default();
+                match edge {
+                    Edge::Begin => measurement.begin = Some(reading),
+                    Edge::End => measurement.end = Some(reading),
+                }
             }
-            Observable::Placement {
+            Record::Probe {
                 task,
                 region,
-                node,
-                unit,
+                faults,
+                pages_per_vma,
+                ..
             } => {
-                let (nodes, absent) = find(&self.placements, task, region, "asked for")?;
-                let on_node = nodes.get(*node as usize).copied();
-                let on_node =
-                    on_node.ok_or_else(|| Missing(format!("the guest has no node {node}")))?;
-                let all = sum(nodes.iter().copied().chain([*absent]))?;
-                share(*unit, on_node, all, assertion.bound)
+                let key = (task.clone(), region.clone());
+                self.probes.insert(key, (faults.clone(), *pages_per_vma));
             }
-            Observable::ExitStatus { task } => match self.exits.get(task) {
-                Some(ExitStatus::Code(code)) => Ok(i64::from(*code)),
-                Some(ExitStatus::Signal(signal)) => {
-                    Err(Missing(format!("task {task} was ended by signal {signal}")))
-                }
-                None => Err(Missing(format!("task {task} has not exited"))),
-            },
-            Observable::Fact { name } => self
-                .facts
-                .get(name)
-                .copied()
-                .ok_or_else(|| Missing(format!("the guest did not tell {name}"))),
+            Record::Placement {
+                task,
+                region,
+                nodes,
+                absent,
+                ..
+            } => {
+                let key = (task.clone(), region.clone());
+                self.placements.insert(key, (nodes.clone(), *absent));
+            }
+            Record::GaveUp {
+                step,
+                task,
+                what,
+                seen,
+                wanted,
+            } => {
+                self.gave_up.get_or_insert(format!(
+                    "step {step}: {what} of task {task} stayed at {seen}, waiting for {wanted}"
+                ));
+            }
+            Record::Exited { task, status } => {
+                self.exits.insert(task.clone(), *status);
+            }
+            Record::Error { stage, message } => {
+                self.gave_up.get_or_insert(format!("{stage}: {message}"));
+            }
+            // Times are read above, and what was watched besides the counters elsewhere.
+            _ => {}
         }
     }
-
-    fn measure(&self, name: &str) -> Result<&Measurement, Missing> {
-        self.measures
-            .get(name)
-            .ok_or_else(|| Missing(format!("measurement {name} was not begun")))
-    }
-
-    fn task(&self, measure: &str, task: &str) -> Result<(&TaskState, &TaskState), Missing> {
-        let (begin, end) = self.measure(measure)?.edges(measure)?;
-        match (begin.tasks.get(task), end.tasks.get(task)) {
-            (Some(begin), Some(end)) => Ok((begin, end)),
-            _ => Err(Missing(format!(
-                "task {task} did not live through measurement {measure}"
-            ))),
-        }
-    }
-}
-
-fn absent(name: &str, place: &str) -> Missing {
-    Missing(format!("this kernel does not show {name} in {place}"))
-}
-
-fn change(begin: &Values, end: &Values, name: &str, place: &str) -> Result<i64, Missing> {
-    match (begin.get(name), end.get(name)) {
-        (Some(begin), Some(end)) => end
-            .checked_sub(*begin)
-            .ok_or_else(|| Missing(format!("{name} is out of range: {begin}, then {end}"))),
-        _ => Err(absent(name, place)),
-    }
-}
-
-fn find<'a, T>(
-    map: &'a BTreeMap<(String, String), T>,
-    task: &str,
-    region: &str,
-    what: &str,
-) -> Result<&'a T, Missing> {
-    map.get(&(task.to_owned(), region.to_owned()))
-        .ok_or_else(|| Missing(format!("region {region} of task {task} was not {what}")))
-}
-
-fn out_of_range() -> Missing {
-    Missing("the guest's numbers are out of range".into())
-}
-
-// The guest's numbers are not trusted: they may be anything.
-fn sum(mut numbers: impl Iterator<Item = u64>) -> Result<u64, Missing> {
-    numbers
-        .try_fold(0_u64, u64::checked_add)
-        .ok_or_else(out_of_range)
-}
-
-fn share(unit: Unit, part: u64, all: u64, bound: Bound) -> Result<i64, Missing> {
-    let value = match unit {
-        Unit::Vmas | Unit::Pages => part,
-        Unit::PercentOfVmas | Unit::PercentOfPages => {
-            if all == 0 {
-                return Err(Missing("the region has no page".into()));
-            }
-            let hundredfold = part.checked_mul(100).ok_or_else(out_of_range)?;
-            let (down, up) = (hundredfold / all, hundredfold.div_ceil(all));
-            match bound {
-                Bound::AtLeast(_) => down,
-                Bound::AtMost(_) => up,
-                // A share between two whole numbers equals neither.
-                Bound::Equals(bound) if i64::try_from(down) == Ok(bound) => up,
-                Bound::Equals(_) => down,
-            }
-        }
-    };
-    i64::try_from(value).map_err(|_| out_of_range())
 }

@@ -14,6 +14,9 @@ pub(super) fn unanimous(judgements: &[Judgement], broken_is_bad: bool) -> (Mark,
     match Side::of(judgements) {
         Side::Unanimous(Verdict::Pass) => (Mark::Good, "every seed passes".to_owned()),
         Side::Unanimous(Verdict::Fail) => (Mark::Bad, reason()),
+        Side::Unanimous(Verdict::Measured) => {
+            (Mark::Skip, "the scenario has no `expect`".to_owned())
+        }
         Side::Unanimous(Verdict::Inconclusive) => (Mark::Skip, reason()),
         Side::Timing => {
             let said: Vec<String> = judgements
@@ -23,8 +26,8 @@ pub(super) fn unanimous(judgements: &[Judgement], broken_is_bad: bool) -> (Mark,
             let why = format!("the seeds disagree ({})", said.join(", "));
             (Mark::Skip, why)
         }
-        Side::FaultSummary(what) if broken_is_bad => (Mark::Bad, what.to_owned()),
-        Side::FaultSummary(what) => (
+        Side::Faulty(what) if broken_is_bad => (Mark::Bad, what.to_owned()),
+        Side::Faulty(what) => (
             Mark::Skip,
             format!("it fails in another way than the scenario expects: {what}"),
         ),
@@ -42,7 +45,7 @@ pub(super) fn counted<'a>(judgements: impl Iterator<Item = &'a Judgement>) -> (u
         match judgement.verdict {
             Verdict::Pass => (clean + 1, failures),
             Verdict::Fail => (clean + 1, failures + 1),
-            Verdict::Inconclusive => (clean, failures),
+            Verdict::Measured | Verdict::Inconclusive => (clean, failures),
         }
     })
 }

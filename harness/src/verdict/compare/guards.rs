@@ -1,23 +1,23 @@
-//! What a patch takes away from a scenario: why the runs of a patched kernel say nothing,
-//! where those of the base do.
+//! What a scenario loses by a patch: why the runs of the patched kernel are inconclusive where
+//! those of the base are not.
 
 use super::Seen;
 use crate::verdict::{AssertionResult, GAVE_UP};
 
-/// What is so in every run of the patched kernel and in none of the base.
+/// What happens in every run of the patched kernel and in none of the base.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Guards that are broken, and how the guest gave up, as in the first of these runs.
+    /// The guards that fail, and why the guest gave up, from the first of these runs.
     pub reasons: Vec<String>,
-    /// Whether a guard that is broken saw no activity at all.
+    /// Whether a guard that fails saw no activity at all.
     pub idle: bool,
 }
 
 impl Lost {
     /// Compares the runs of two kernels.
     ///
-    /// It is no verdict: a patch that switches scanning off, and one that merely moves the
-    /// workload out of the scenario's reach, look the same.
+    /// This is no verdict: a patch that disables scanning, and one that merely changes the
+    /// workload so that the scenario no longer measures it, look the same.
     pub fn of(base: &[Seen<'_>], patched: &[Seen<'_>]) -> Lost {
         let mut lost = Lost::default();
         let Some(first) = patched.first().filter(|_| !base.is_empty()) else {
@@ -32,8 +32,7 @@ impl Lost {
             };
             let kept = base.iter().all(|run| holds(run) == Some(true));
             if kept && patched.iter().all(|run| holds(run) == Some(false)) {
-                lost.reasons
-                    .push(format!("guard: {guard}, {}", guard.assertion.because));
+                lost.reasons.push(format!("guard: {}", guard.explained()));
                 lost.idle |= guard.value == Ok(0);
             }
         }
@@ -96,7 +95,7 @@ mod tests {
         let unknown = judgement(Err("no such counter".into()));
         let two = |one: &Judgement, other: &Judgement| [one.clone(), other.clone()];
         let lost = lost_of(&two(&held, &held), &two(&broken, &broken));
-        let said = "guard: work: numa_pte_updates is 0 (wanted >= 1), the task is scanned";
+        let said = "guard: work: numa_pte_updates is 0, wanted >= 1 (the task is scanned)";
         assert_eq!(
             (&lost.reasons[..], lost.idle),
             (&[said.to_owned()][..], true)
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_always_gives_up_is_told() {
+    fn a_guest_that_always_gives_up_is_reported() {
         let held = judgement(Ok(5));
         let mut stuck = judgement(Err("not recorded".into()));
         stuck.reasons = vec![format!("{GAVE_UP}: step 0: the sequence stayed at 0")];

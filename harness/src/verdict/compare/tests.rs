@@ -124,13 +124,13 @@ fn a_side_must_be_unanimous() {
     assert_eq!(side(&[]), Side::Doubtful);
     assert_eq!(
         side(&[warned(), warned()]),
-        Side::FaultSummary("the kernel printed: WARNING in f".into())
+        Side::Faulty("the kernel printed: WARNING in f".into())
     );
     assert_eq!(side(&[warned(), Run::clean(Pass)]), Side::Doubtful);
     assert_eq!(side(&[Run::broken_off(false, vec![])]), Side::Doubtful);
     assert_eq!(
         side(&[Run::broken_off(true, vec![])]),
-        Side::FaultSummary("something".into())
+        Side::Faulty("something".into())
     );
 }
 
@@ -143,7 +143,7 @@ fn a_kernel_alone_is_held_against_none() {
     let warned = || judged(Inconclusive, Some(true));
     assert_eq!(
         Side::of(&[warned(), warned()]),
-        Side::FaultSummary("something".into())
+        Side::Faulty("something".into())
     );
     assert_eq!(Side::of(&[warned(), pass()]), Side::Doubtful);
     assert_eq!(
@@ -155,7 +155,7 @@ fn a_kernel_alone_is_held_against_none() {
 #[test]
 fn words_follow_the_table() {
     use Side::{Doubtful, Timing, Unanimous};
-    let fault_summary = || Side::FaultSummary("x".into());
+    let fault_summary = || Side::Faulty("x".into());
     let table = [
         (Unanimous(Pass), Unanimous(Pass), Change::Holds),
         (Unanimous(Pass), Unanimous(Fail), Change::Broken),
@@ -174,7 +174,7 @@ fn words_follow_the_table() {
         (Unanimous(Pass), Doubtful, Change::Unclear),
     ];
     for (base, patched, expected) in table {
-        assert_eq!(word(&base, &patched), expected, "{base:?} -> {patched:?}");
+        assert_eq!(change(&base, &patched), expected, "{base:?} -> {patched:?}");
     }
 }
 
@@ -355,25 +355,42 @@ fn an_inconclusive_side_stays_one() {
 
 #[test]
 fn a_second_pass_looks_at_the_consoles_alone() {
-    let word = |base: Run, patched: Run| cleanliness(&[base.seen()], &[patched.seen()]).0;
+    let change = |base: Run, patched: Run| cleanliness(&[base.seen()], &[patched.seen()]).0;
     let leak = |place: &str| vec![fault(Leak, Plan, place, 1)];
-    assert_eq!(word(Run::clean(Pass), Run::clean(Fail)), Change::Holds);
+    assert_eq!(change(Run::clean(Pass), Run::clean(Fail)), Change::Holds);
     assert_eq!(
-        word(Run::clean(Pass), Run::with(Pass, leak("f"))),
+        change(Run::clean(Pass), Run::with(Pass, leak("f"))),
         Change::Broken
     );
     assert_eq!(
-        word(Run::with(Pass, leak("f")), Run::with(Pass, leak("f"))),
+        change(Run::with(Pass, leak("f")), Run::with(Pass, leak("f"))),
         Change::Holds
     );
     assert_eq!(
-        word(Run::with(Pass, leak("f")), Run::with(Pass, leak("g"))),
+        change(Run::with(Pass, leak("f")), Run::with(Pass, leak("g"))),
         Change::Broken
     );
     // Guests that do not get to their end say nothing, unless only the patched one crashes.
     let broken_off = |certain| Run::broken_off(certain, vec![]);
-    assert_eq!(word(broken_off(false), Run::clean(Pass)), Change::Unclear);
-    assert_eq!(word(Run::clean(Pass), broken_off(false)), Change::Unclear);
-    assert_eq!(word(Run::clean(Pass), broken_off(true)), Change::Broken);
-    assert_eq!(word(broken_off(true), broken_off(true)), Change::Unclear);
+    assert_eq!(change(broken_off(false), Run::clean(Pass)), Change::Unclear);
+    assert_eq!(change(Run::clean(Pass), broken_off(false)), Change::Unclear);
+    assert_eq!(change(Run::clean(Pass), broken_off(true)), Change::Broken);
+    assert_eq!(change(broken_off(true), broken_off(true)), Change::Unclear);
+}
+
+// A panic may be among messages that the console lost: no answer, and no fault for certain.
+#[test]
+fn lost_messages_make_a_comparison_unclear() {
+    let lost = |count| fault(FaultKind::LostMessages, Plan, "", count);
+    let (clean, lossy) = (Run::clean(Pass), Run::with(Pass, vec![lost(1)]));
+    let both = |base: &Run, patched: &Run| {
+        let (base, patched) = ([base.seen(), base.seen()], [patched.seen(), patched.seen()]);
+        (compare(&base, &patched).0, cleanliness(&base, &patched).0)
+    };
+    assert_eq!(both(&clean, &clean), (Change::Holds, Change::Holds));
+    assert_eq!(both(&clean, &lossy), (Change::Unclear, Change::Unclear));
+    assert_eq!(both(&lossy, &lossy), (Change::Unclear, Change::Unclear));
+    // What the base lost may be what the patched kernel prints.
+    let warns = Run::with(Pass, vec![fault(Warning, Plan, "f", 1)]);
+    assert_eq!(both(&lossy, &warns), (Change::Unclear, Change::Unclear));
 }

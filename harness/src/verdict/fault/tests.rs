@@ -7,7 +7,7 @@ fn faults(console: &str, boot_end_us: Option<u64>) -> Vec<Fault> {
     let mut seen = Console::default();
     seen.push(console.as_bytes());
     seen.finish();
-    of_troubles(seen.console_faults(), boot_end_us)
+    of_console(seen.console_faults(), boot_end_us)
 }
 
 fn place(console: &str) -> String {

@@ -1,4 +1,4 @@
-//! Whether records are those of one run of one plan.
+//! Checks that records are those of one run of one plan.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,19 @@ use numalab_protocol::CONTRACT;
 use numalab_protocol::plan::Plan;
 use numalab_protocol::record::{Edge, Record};
 
-/// What is strange about records of a run of this plan, if anything: they are another
-/// plan's, out of order, or told twice.
+/// Why the records cannot be those of one run of this plan: they belong to another plan, are
+/// out of order, or appear twice.
 pub(super) fn strange(plan: &Plan, records: &[Record]) -> Option<String> {
     let mut edges = BTreeSet::new();
     for (index, record) in records.iter().enumerate() {
         match record {
             Record::Ready { contract, .. } if *contract != CONTRACT => {
                 return Some(format!(
-                    "the guest speaks contract {contract}, and not {CONTRACT}"
+                    "the guest uses version {contract} of the protocol, not {CONTRACT}"
                 ));
             }
             Record::Start { seed, .. } if *seed != plan.seed => {
-                return Some(format!("the guest runs seed {seed}, and not {}", plan.seed));
+                return Some(format!("the guest ran seed {seed}, not {}", plan.seed));
             }
             Record::Snapshot { measure, edge, .. } => {
                 if !plan
@@ -45,7 +45,7 @@ pub(super) fn strange(plan: &Plan, records: &[Record]) -> Option<String> {
         // An error may come instead of any of them, and then the end.
         let broken_off = matches!(record, Record::Error { .. } | Record::End { .. });
         if (index < 3 && !first[index] && !broken_off) || (index >= 3 && first.contains(&true)) {
-            return Some(format!("record {index} is not the one that comes there"));
+            return Some(format!("record {index} is out of order"));
         }
         if broken_off && index < 3 {
             return None;

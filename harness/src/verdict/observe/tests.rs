@@ -4,7 +4,8 @@ use camino::Utf8Path;
 use numalab_protocol::CONTRACT;
 
 use super::*;
-use crate::scenario::Scenario;
+use crate::scenario::{Assertion, Bound, Observable, Scenario, Unit};
+use crate::verdict::{FaultSummary, Verdict, judge};
 
 const SCENARIO: &str = r#"summary: two measurements
 machine: { nodes: 2 }
@@ -52,7 +53,7 @@ fn whole(records: Vec<Record>) -> Vec<Record> {
 
 fn seen(records: Vec<Record>) -> Observations {
     let seen = Observations::new(&plan(), &whole(records));
-    assert_eq!(seen.console_fault, None);
+    assert_eq!(seen.gave_up, None);
     seen
 }
 
@@ -94,6 +95,36 @@ fn counter(name: &str) -> Assertion {
 }
 
 #[test]
+fn everything_that_was_measured_is_listed() {
+    let seen = seen(vec![
+        reading(
+            Edge::Begin,
+            &[("numa_pte_updates", 7), ("pgfault", 3), ("pgmajfault", 3)],
+            2,
+        ),
+        reading(
+            Edge::End,
+            &[("numa_pte_updates", 7), ("pgfault", 5), ("pgmajfault", 3)],
+            9,
+        ),
+    ]);
+    let values = seen.values();
+    let shown: Vec<String> = values
+        .iter()
+        .map(|(what, value)| format!("{what} {value}"))
+        .collect();
+    assert_eq!(
+        shown[..4],
+        [
+            "m: numa_pte_updates 0",
+            "m: pgfault 2",
+            "m, t: numa_scan_seq 9",
+            "m, t: change of numa_scan_seq 7"
+        ]
+    );
+}
+
+#[test]
 fn a_counter_is_the_difference_of_two_readings() {
     let seen = seen(vec![
         reading(Edge::Begin, &[("numa_pte_updates", 7)], 2),
@@ -129,7 +160,7 @@ fn what_was_not_recorded_is_missing_and_not_zero() {
     let missing = without.value(&counter("numa_pte_updates")).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "this kernel does not show numa_pte_updates in /proc/vmstat"
+        "this kernel does not print numa_pte_updates in /proc/vmstat, or prints it twice"
     );
 }
 
@@ -200,15 +231,15 @@ fn a_signal_is_no_exit_status() {
 }
 
 #[test]
-fn records_of_another_run_are_trouble() {
+fn records_of_another_run_are_refused() {
     let begin = || reading(Edge::Begin, &[], 0);
     let mut other = begin();
     if let Record::Snapshot { measure, .. } = &mut other {
         *measure = "other".into();
     }
     let table = [
-        (opening(CONTRACT + 1, 7), "speaks contract"),
-        (opening(CONTRACT, 8), "runs seed 8, and not 7"),
+        (opening(CONTRACT + 1, 7), "of the protocol"),
+        (opening(CONTRACT, 8), "ran seed 8, not 7"),
         (
             vec![end()]
                 .into_iter()
@@ -221,15 +252,18 @@ fn records_of_another_run_are_trouble() {
         (whole(vec![end()]), "records after the last one"),
         (
             whole(vec![opening(CONTRACT, 7).remove(2)]),
-            "record 3 is not the one",
+            "record 3 is out of order",
         ),
-        (opening(CONTRACT, 7).split_off(1), "record 0 is not the one"),
+        (
+            opening(CONTRACT, 7).split_off(1),
+            "record 0 is out of order",
+        ),
     ];
     for (records, words) in table {
-        let console_fault = Observations::new(&plan(), &records).console_fault;
+        let gave_up = Observations::new(&plan(), &records).gave_up;
         assert!(
-            console_fault.as_ref().is_some_and(|t| t.contains(words)),
-            "{words}: {console_fault:?}"
+            gave_up.as_ref().is_some_and(|t| t.contains(words)),
+            "{words}: {gave_up:?}"
         );
     }
 }
@@ -242,5 +276,29 @@ fn a_guest_may_break_off_with_an_error_at_any_place() {
     };
     let records = [opening(CONTRACT, 7)[..2].to_vec(), vec![error, end()]].concat();
     let seen = Observations::new(&plan(), &records);
-    assert_eq!(seen.console_fault.as_deref(), Some("plan: it is mangled"));
+    assert_eq!(seen.gave_up.as_deref(), Some("plan: it is mangled"));
+}
+
+#[test]
+fn a_scenario_that_expects_nothing_is_measured_and_never_passes() {
+    let (text, _) = SCENARIO.split_once("expect:").unwrap();
+    let scenario = Scenario::parse(Utf8Path::new("own/test.yaml"), text).unwrap();
+    let whole = seen(vec![
+        reading(Edge::Begin, &[], 2),
+        reading(Edge::End, &[], 9),
+    ]);
+    assert_eq!(judge(&scenario, &whole, None).verdict, Verdict::Measured);
+    // A run that did not end, or whose kernel is at fault, measured nothing to rely on.
+    let broken_off = Observations::new(&plan(), &opening(CONTRACT, 7));
+    let faulty = FaultSummary {
+        certain: true,
+        what: "the kernel printed: BUG: x".into(),
+    };
+    for judgement in [
+        judge(&scenario, &broken_off, None),
+        judge(&scenario, &whole, Some(faulty)),
+    ] {
+        assert_eq!(judgement.verdict, Verdict::Inconclusive);
+        assert!(!judgement.reasons.is_empty());
+    }
 }
