@@ -1,18 +1,21 @@
 //! What a person sees while something long runs: bars on a terminal, plain lines elsewhere,
 //! nothing when quiet. All of it goes to standard error; results go to standard output.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::io::{IsTerminal, Write as _};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, MietteHandler, ReportHandler};
 use numalab_kernels::{BuildEvent, Progress};
 
-use crate::guest::escape::escape;
+use crate::guest::escape::terminal_safe;
 
 /// Writes a line to standard error. That nobody can read it is no reason to stop.
 pub fn put(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", terminal_safe(text));
 }
 
 /// How often a plain line tells how far a count is.
@@ -72,7 +75,7 @@ impl Ui {
         match &self.style {
             Style::Bars(bars) => {
                 // A line that cannot be shown is no reason to stop.
-                let _ = bars.println(line);
+                let _ = bars.println(terminal_safe(line));
             }
             Style::Lines => put(line),
             Style::Quiet => {}
@@ -93,7 +96,7 @@ impl Ui {
             Style::Bars(bars) => {
                 let bar = bars.add(ProgressBar::new_spinner());
                 bar.set_style(style("{spinner} {msg} {elapsed}"));
-                bar.set_message(what.to_owned());
+                bar.set_message(terminal_safe(what).into_owned());
                 bar.enable_steady_tick(Duration::from_millis(200));
                 bar
             }
@@ -105,7 +108,7 @@ impl Ui {
         };
         Task {
             bar,
-            what: what.to_owned(),
+            what: terminal_safe(what).into_owned(),
         }
     }
 
@@ -158,8 +161,30 @@ pub fn show_errors_plainly() {
         let options = miette::MietteHandlerOpts::new()
             .break_words(false)
             .wrap_lines(terminal);
-        Box::new(options.build())
+        Box::new(ErrorHandler {
+            shown: options.build(),
+            plain: GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())
+                .with_wrap_lines(false),
+        })
     }));
+}
+
+/// Shows an error as miette does, without the escape codes in what it quotes.
+struct ErrorHandler {
+    shown: MietteHandler,
+    plain: GraphicalReportHandler,
+}
+
+impl ReportHandler for ErrorHandler {
+    fn debug(&self, error: &dyn Diagnostic, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without colours, every escape code is the error's own.
+        let mut plain = String::new();
+        self.plain.render_report(&mut plain, error)?;
+        match terminal_safe(&plain) {
+            Cow::Borrowed(_) => self.shown.debug(error, f),
+            Cow::Owned(escaped) => f.write_str(&escaped),
+        }
+    }
 }
 
 /// Something that is going on. Dropping it takes it off the screen.
@@ -172,6 +197,7 @@ pub struct Task {
 impl Task {
     /// Shows how far it is.
     pub fn stage(&self, stage: &str) {
+        let stage = terminal_safe(stage);
         self.bar.set_message(format!("{}: {stage}", self.what));
     }
 }
@@ -190,9 +216,8 @@ impl Progress for Ui {
                 self.say(&format!("{stage} {detail}"));
             }
             BuildEvent::Count { stage, done, total } => self.count(&stage.to_string(), done, total),
-            BuildEvent::Line(line) => self.say(&escape(line.as_bytes())),
-            BuildEvent::Note(line) => self.say(&escape(line.as_bytes())),
-            BuildEvent::Warning(line) => self.warn(&escape(line.as_bytes())),
+            BuildEvent::Line(line) | BuildEvent::Note(line) => self.say(line),
+            BuildEvent::Warning(line) => self.warn(line),
         }
     }
 

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::exit::Failure;
 use super::repeat::CommandLine;
 use crate::error::Error;
+use crate::guest::escape::{json_safe, terminal_safe};
 use crate::ui::Ui;
 
 /// What each subcommand gets beside its own arguments.
@@ -39,7 +40,10 @@ impl Context {
 /// Prints text to standard output. A reader that closes the pipe, such as `head`, is no error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    written(
+        out.write_all(terminal_safe(text).as_bytes())
+            .and_then(|()| out.flush()),
+    )
 }
 
 /// What the result of writing to standard output means for a command.
@@ -54,6 +58,7 @@ pub(super) fn written(result: std::io::Result<()>) -> Result<(), Failure> {
 
 pub(super) fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value)
+        .map(|json| json_safe(&json))
         .map_err(|error| Failure::Environment(crate::error::report(error)))
 }
 

@@ -1,5 +1,6 @@
 //! What the process does from its arguments to its exit code.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -10,6 +11,7 @@ use super::context::{Context, print, written};
 use super::exit::{Failure, INCONCLUSIVE, INPUT};
 use super::judge;
 use super::repeat::CommandLine;
+use crate::guest::escape::{json_safe, terminal_safe};
 use crate::signals::{INTERRUPTED, cancel_on_signals};
 use crate::ui::{self, Ui};
 
@@ -32,7 +34,11 @@ pub fn main() -> ExitCode {
     let (args, command_line) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            let text = error.render().to_string();
+            let printed = match terminal_safe(&text) {
+                Cow::Borrowed(_) => error.print().and_then(|()| std::io::stdout().flush()),
+                Cow::Owned(escaped) => write!(std::io::stderr(), "{escaped}"),
+            };
             return match written(printed) {
                 // `--help` and `--version` are errors to clap.
                 Ok(()) if !error.use_stderr() && !judging => ExitCode::SUCCESS,
@@ -77,11 +83,12 @@ fn show(failure: Failure, json: bool, exit_code: impl Fn(u8) -> u8) -> ExitCode 
         Failure::Interrupted => (INTERRUPTED, "interrupted".to_owned()),
     };
     let code = exit_code(code);
-    ui::put(&error);
+    // Its colours are miette's, which leaves no other escape codes in it.
+    let _ = writeln!(std::io::stderr(), "{error}");
     if json {
         // A script finds the reason where it looks for results.
         let value = serde_json::json!({ "error": error.trim(), "exit-code": code });
-        let _ = print(&format!("{value:#}\n"));
+        let _ = print(&format!("{}\n", json_safe(&format!("{value:#}"))));
     }
     ExitCode::from(code)
 }

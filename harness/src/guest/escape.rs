@@ -3,6 +3,7 @@
 //! A guest is not trusted: what it prints reaches a terminal only through [`escape`]. HTML
 //! and XML have their own rules on top, which are not known here.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Decodes lossily and replaces whatever could act on a terminal, or make text look other
@@ -25,6 +26,32 @@ pub fn escape(bytes: &[u8]) -> String {
         }
         for byte in chunk.invalid() {
             push(&mut shown, "x", u32::from(*byte));
+        }
+    }
+    shown
+}
+
+/// The same for a whole text of ours, which may quote names of files and what guests print.
+pub fn terminal_safe(text: &str) -> Cow<'_, str> {
+    let unsafe_here = |character| acts(character) && !matches!(character, '\n' | '\t');
+    match text.contains(unsafe_here) {
+        true => Cow::Owned(escape(text.as_bytes())),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// JSON that is safe to show: what could act on a terminal is written as `\uXXXX`, which means
+/// the same.
+pub fn json_safe(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        if !acts(character) || character == '\n' {
+            shown.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            write!(shown, "\\u{unit:04x}").ok();
         }
     }
     shown
@@ -68,6 +95,17 @@ mod tests {
         assert_eq!(escape(b"10%\r99%"), "10%\\u{0d}99%");
         assert_eq!(escape("\u{9b}\u{202e}".as_bytes()), "\\u{9b}\\u{202e}");
         assert_eq!(escape(b"\xff\xe2\x80"), "\\x{ff}\\x{e2}\\x{80}");
+    }
+
+    #[test]
+    fn json_means_the_same_when_it_is_safe() {
+        let value = serde_json::json!({"a\u{7f}": "\u{1b}[1m\u{9b}\u{202e}\u{e0041}\n\t\u{e4}"});
+        let safe = json_safe(&format!("{value:#}\n"));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&safe).unwrap(),
+            value
+        );
+        assert!(matches!(terminal_safe(&safe), Cow::Borrowed(_)), "{safe}");
     }
 
     proptest! {

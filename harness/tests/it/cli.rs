@@ -461,3 +461,54 @@ fn touching_finds_the_function_in_the_source() {
             .stderr(contains("make"));
     }
 }
+
+#[test]
+fn escape_codes_in_names_of_files_do_not_reach_the_terminal() {
+    let folder = folder();
+    let odd = "o\u{1b}[31md\u{9b}\u{202e}";
+    let kernel = folder.path().join(odd);
+    fs::create_dir(&kernel).unwrap();
+    fs::write(kernel.join("vmlinux"), "no kernel").unwrap();
+    fs::write(kernel.join("x.yaml"), "name: [\n").unwrap();
+    let image = format!("{odd}/vmlinux");
+    let scenario = format!("{odd}/x.yaml");
+    let odd_option = format!("--{odd}");
+    let commands: [&[&str]; 7] = [
+        &["kernel", "build", &image],
+        &["kernel", "build", odd],
+        &["--json", "kernel", "build", &image],
+        &["kernel", "source", odd],
+        &["run", &scenario, "--kernel", "linux-6.12"],
+        &["run", odd, "--kernel", "linux-6.12"],
+        &["run", &odd_option],
+    ];
+    for words in commands {
+        let output = numalab(folder.path())
+            .env_remove("NO_COLOR")
+            .args(words)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+        for bytes in [&output.stdout, &output.stderr] {
+            let text = String::from_utf8_lossy(bytes);
+            assert!(
+                !text.contains(['\u{1b}', '\u{9b}', '\u{202e}']),
+                "{words:?}: {text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_named_pipe_as_a_scenario_is_not_waited_for() {
+    let folder = folder();
+    let pipe = folder.path().join("pipe.yaml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    numalab(folder.path())
+        .args(["run", "pipe.yaml", "--kernel", "linux-6.12"])
+        .timeout(std::time::Duration::from_secs(20))
+        .assert()
+        .code(2)
+        .stderr(contains("it is a pipe"));
+}
