@@ -232,19 +232,38 @@ impl Build<'_> {
                 )?;
             }
         }
-        self.make(
-            &["olddefconfig"],
-            &what,
-            CONFIG_DEADLINE,
-            None,
-            &[],
-            &mut |_| {},
-        )?;
-        let text =
-            fs::read_to_string(&path).map_err(|error| CacheError::io("read", &path, error))?;
-        let config = Config::parse(&text);
+        let mut added = BTreeSet::new();
+        let config = loop {
+            self.make(
+                &["olddefconfig"],
+                &what,
+                CONFIG_DEADLINE,
+                None,
+                &[],
+                &mut |_| {},
+            )?;
+            let mut text =
+                fs::read_to_string(&path).map_err(|error| CacheError::io("read", &path, error))?;
+            let config = Config::parse(&text);
+            let source = self.tree.src();
+            let missing = config::dependencies(&config, self.requested, &source)?;
+            if missing.is_subset(&added) {
+                break config;
+            }
+            for option in missing {
+                text.push_str(&format!("{option}=y\n"));
+                added.insert(option);
+            }
+            fs::write(&path, text).map_err(|error| CacheError::io("write", &path, error))?;
+        };
         let warnings = config::check(&config, self.requested, &self.tree.src())?;
-        let notes = config::changes(&config, self.requested);
+        let mut notes = config::changes(&config, self.requested);
+        if !added.is_empty() {
+            notes.push(format!(
+                "added because options that guests need depend on it: {}",
+                added.into_iter().collect::<Vec<_>>().join(", ")
+            ));
+        }
         if config.value("CONFIG_SYSTEM_TRUSTED_KEYRING") == Some("y") {
             self.tools.check_keyring()?;
         }

@@ -4,18 +4,25 @@
 //! Whether an option exists, and whether it is granted, is found out when the kernel is
 //! configured.
 
+use std::io::{self, Read, Seek as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crate::catalog::WordError;
 use crate::config::option::is_option;
 use crate::files;
 use crate::spec::Fragment;
+use crate::tools::process::{self, Said};
+use crate::tools::toolchain;
 
 /// What stands before a fragment's file.
 const FRAGMENT: &str = "fragment:";
 
 /// What stands before the file of a whole configuration.
 const CONFIG: &str = "config:";
+
+const DECOMPRESS_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A part of a word that configures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,13 +141,75 @@ fn file(name: &str, piece: &str, word: &str, cwd: &Path) -> Result<(PathBuf, Str
         path: path.clone(),
         source,
     };
-    let text =
-        String::from_utf8(files::read(&path).map_err(read)?).map_err(|_| WordError::Setting {
-            word: word.to_owned(),
-            piece: piece.to_owned(),
-            why: "is a file that is no UTF-8 text",
-        })?;
+    let fault = |why| WordError::Setting {
+        word: word.to_owned(),
+        piece: piece.to_owned(),
+        why,
+    };
+    let bytes = match decompressed(&path).map_err(read)? {
+        Some(said) if said.status.success() => said.stdout,
+        Some(_) => return Err(fault("is a compressed file that cannot be decompressed")),
+        None => files::read(&path).map_err(read)?,
+    };
+    let text = String::from_utf8(bytes).map_err(|_| fault("is a file that is no UTF-8 text"))?;
+    if let Some(why) = foreign(&text) {
+        return Err(fault(why));
+    }
     Ok((path, text))
+}
+
+/// What a compressed file holds, such as `/proc/config.gz`; `None` for any other.
+fn decompressed(path: &Path) -> io::Result<Option<Said>> {
+    let mut file = files::open(path)?;
+    let mut head = Vec::new();
+    Read::by_ref(&mut file).take(16).read_to_end(&mut head)?;
+    let Some((tool, arguments)) = toolchain::decompressor(&head) else {
+        return Ok(None);
+    };
+    file.rewind()?;
+    let mut command = process::command(tool, &std::env::var_os("PATH").unwrap_or_default());
+    command.args(arguments);
+    let (what, never) = (format!("decompressing {path:?}"), AtomicBool::new(false));
+    process::output(command, Some(file), &what, DECOMPRESS_DEADLINE, &never)
+        .map(Some)
+        .map_err(io::Error::other)
+}
+
+/// Why a configuration is none for x86-64.
+fn foreign(text: &str) -> Option<&'static str> {
+    let sets = |option: &str| text.lines().any(|line| line.trim_end() == option);
+    let others = [
+        (
+            "CONFIG_ARM64=y",
+            "is a configuration for arm64, and not for x86-64",
+        ),
+        (
+            "CONFIG_ARM=y",
+            "is a configuration for arm, and not for x86-64",
+        ),
+        (
+            "CONFIG_RISCV=y",
+            "is a configuration for riscv, and not for x86-64",
+        ),
+        (
+            "CONFIG_PPC=y",
+            "is a configuration for powerpc, and not for x86-64",
+        ),
+        (
+            "CONFIG_S390=y",
+            "is a configuration for s390, and not for x86-64",
+        ),
+        (
+            "CONFIG_LOONGARCH=y",
+            "is a configuration for loongarch, and not for x86-64",
+        ),
+        (
+            "CONFIG_X86_32=y",
+            "is a configuration for 32-bit x86, and not for x86-64",
+        ),
+    ];
+    let found = others.iter().find(|(option, _)| sets(option));
+    found.map(|(_, why)| *why)
 }
 
 fn stem(path: &Path) -> String {
@@ -188,5 +257,26 @@ mod tests {
                 .unwrap_err()
                 .contains("/nonexistent/none")
         );
+    }
+
+    #[test]
+    fn a_compressed_configuration_is_read_and_one_of_another_architecture_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my.config");
+        std::fs::write(&path, "CONFIG_A=y\n").unwrap();
+        let zipped = std::process::Command::new("gzip").arg(&path).status();
+        assert!(zipped.unwrap().success());
+        let read = |piece: &str| Setting::read(piece, "x", folder.path());
+        let Some(Setting::Whole { config, .. }) = read("config:my.config.gz").unwrap() else {
+            panic!("a configuration");
+        };
+        assert_eq!(config.text, "CONFIG_A=y\n");
+        let file = folder.path().join("cut.gz");
+        std::fs::write(file, b"\x1f\x8b\x08 and no more").unwrap();
+        let error = read("fragment:cut.gz").unwrap_err().to_string();
+        assert!(error.contains("cannot be decompressed"), "{error}");
+        std::fs::write(folder.path().join("arm"), "CONFIG_ARM64=y\n").unwrap();
+        let error = read("config:arm").unwrap_err().to_string();
+        assert!(error.contains("configuration for arm64"), "{error}");
     }
 }

@@ -100,14 +100,20 @@ pub(crate) fn nearest(source: &Path, option: &str) -> Result<Option<String>, Cac
 }
 
 impl Symbol {
-    /// Says what it depends on, with the values that these options have.
-    pub(crate) fn explain(&self, name: &str, config: &Config) -> String {
+    /// The expressions that have to hold for a user to set it.
+    pub(crate) fn needs(&self) -> Vec<&str> {
         let mut needs: Vec<&str> = self.depends.iter().map(String::as_str).collect();
         if !self.prompts.iter().any(String::is_empty) {
             needs.extend(self.prompts.iter().map(String::as_str));
         }
         needs.sort_unstable();
         needs.dedup();
+        needs
+    }
+
+    /// Says what it depends on, with the values that these options have.
+    pub(crate) fn explain(&self, name: &str, config: &Config) -> String {
+        let needs = self.needs();
         let mut values = BTreeMap::new();
         let ranges = self.ranges.iter().map(String::as_str);
         for name in needs.iter().copied().chain(ranges).flat_map(names) {
