@@ -23,7 +23,7 @@ pub(crate) fn of_outcome(outcome: &Outcome, live: bool) -> Option<FaultSummary> 
     let message = worst.map(|worst| FaultSummary {
         certain: console_faults().any(|console_fault| {
             let kind = console_fault.kind;
-            !kind.is_doubtful() && !(live && kind.may_be_the_hosts())
+            !(kind.is_doubtful() || live && kind.may_be_the_hosts())
         }),
         what: format!("the kernel printed: {}", worst.message),
     });
