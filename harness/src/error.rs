@@ -1,4 +1,4 @@
-//! Why a command cannot go on, and how an error is shown.
+//! Errors of commands, and how they are shown.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use miette::{Diagnostic, Report};
@@ -29,7 +29,7 @@ pub enum Error {
     /// There can be no such machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// KVM was demanded and cannot be used.
+    /// KVM was requested and cannot be used.
     #[error(transparent)]
     Kvm(#[from] KvmError),
     /// The guest image cannot be put into the cache.
@@ -55,24 +55,24 @@ pub enum Error {
         /// The path.
         path: std::path::PathBuf,
     },
-    /// A budget that is too small for anything.
+    /// The budget is too small for any scenario.
     #[error("no scenario fits into {} s; the shortest is {shortest}", budget.as_secs())]
     Budget {
         /// The budget.
         budget: std::time::Duration,
-        /// The scenario that takes least, with its expected time.
+        /// The shortest scenario, with its expected time.
         shortest: String,
     },
     /// A base without a kernel.
-    #[error("NUMALAB_BASE is set and NUMALAB_KERNEL is not: which kernel is to be compared?")]
+    #[error("NUMALAB_BASE is set, but NUMALAB_KERNEL, the kernel to compare with it, is not")]
     BaseAlone,
-    /// A kernel against which another one is to be held does not build.
+    /// The base of a comparison does not build.
     #[error("the base {name} does not build: {why}")]
-    #[diagnostic(help("nothing can be said of a patch on it"))]
+    #[diagnostic(help("a patch can be checked only on a base that builds"))]
     Base {
         /// The kernel.
         name: String,
-        /// The compiler's words.
+        /// The compiler's messages.
         why: String,
     },
     /// It cannot be counted how often changed lines run.
@@ -81,11 +81,11 @@ pub enum Error {
         /// Why not.
         why: &'static str,
     },
-    /// A patch is to be put on an image.
-    #[error("{word:?} is an image: only a kernel that is built can be patched")]
-    #[diagnostic(help("name the kernel's source: a folder, or one of `numalab list`"))]
+    /// A patch cannot be applied to an image.
+    #[error("{word:?} is an image: only a kernel that is built from source can be patched")]
+    #[diagnostic(help("name the kernel's source folder, or a kernel of `numalab list`"))]
     Unpatchable {
-        /// The image's word.
+        /// The image's kernel spec.
         word: String,
     },
     /// No guest can be run on this machine.
@@ -100,7 +100,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether what the user wrote is wrong, and not this machine.
+    /// Whether the input is wrong, rather than this machine.
     pub fn is_input(&self) -> bool {
         match self {
             Error::Project(_)
@@ -127,27 +127,27 @@ impl Error {
     }
 }
 
-/// What a person can do about a file that cannot be used.
+/// What to do about a file that cannot be used.
 fn next_step(error: &std::io::Error) -> Option<&'static str> {
     use std::io::ErrorKind;
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(
-            "the disk is full, or a quota is reached: `numalab cache` lists and prunes kernels; \
-             NUMALAB_RUNS and NUMALAB_CACHE choose folders elsewhere",
+            "the disk is full, or a quota is reached: `numalab cache prune` frees space; \
+             NUMALAB_RUNS and NUMALAB_CACHE name other folders",
         ),
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Some(
-            "it is not writable, or not readable, for this user: NUMALAB_RUNS chooses another \
-             folder for runs, NUMALAB_CACHE for kernels",
+            "this user may not read or write it: NUMALAB_RUNS names another folder for runs, \
+             NUMALAB_CACHE another cache",
         ),
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => Some(
-            "a file is where a folder should be: remove it, or choose another folder \
-             (NUMALAB_RUNS for runs, NUMALAB_CACHE for kernels)",
+            "there is a file in place of a folder: remove it, or name another folder (NUMALAB_RUNS \
+             for runs, NUMALAB_CACHE for the cache)",
         ),
         _ => None,
     }
 }
 
-/// An error of the standard kind, with its causes, for showing.
+/// A report of a standard error with its causes.
 pub fn report(error: impl std::error::Error + Send + Sync + 'static) -> Report {
     struct Plain(Box<dyn std::error::Error + Send + Sync>);
     impl std::fmt::Debug for Plain {

@@ -51,7 +51,8 @@ impl Workspace {
     /// # Errors
     /// No kernel has this spec, it does not build, or the host cannot run exact guests.
     pub async fn runner(&self, spec: &str) -> Result<KernelRunner, Error> {
-        self.runner_with(spec, CachePolicy::of_test(), CancellationToken::new())
+        let policy = CachePolicy::of_test(&self.environment);
+        self.runner_with(spec, policy, CancellationToken::new())
             .await
     }
 

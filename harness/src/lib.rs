@@ -6,6 +6,7 @@
 //! one seed, [`jobs`] is what is made of many such runs, and [`cli`] the command's surface.
 
 pub mod cli;
+pub mod environment;
 pub mod error;
 pub mod error_chain;
 pub mod guest;

@@ -73,7 +73,7 @@ pub fn main(folder: &str, kernels: &[&str]) -> ExitCode {
 
 fn trials(folder: &Utf8Path, kernels: &[&str]) -> miette::Result<Vec<Trial>> {
     let workspace = Arc::new(Workspace::open()?);
-    let own = OwnKernels::from_environment()?.map(|own| own.kernel);
+    let own = OwnKernels::of(&workspace.environment)?.map(|own| own.kernel);
     let kernels: Vec<String> = match own {
         Some(own) => vec![own],
         None if kernels.is_empty() => vec![DEFAULT_KERNEL.to_owned()],
@@ -100,7 +100,7 @@ fn trials(folder: &Utf8Path, kernels: &[&str]) -> miette::Result<Vec<Trial>> {
             let kernel = kernel.clone();
             trials.push(Trial::test(name(&scenario, &kernel), move || {
                 block_on(|cancel| async move {
-                    let policy = CachePolicy::of_test();
+                    let policy = CachePolicy::of_test(&workspace.environment);
                     let runner = workspace.runner_with(&kernel, policy, cancel).await?;
                     let report = runner.run(&scenario, 1).await?;
                     match report.judgement.verdict {

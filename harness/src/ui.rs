@@ -1,5 +1,5 @@
-//! What a person sees while something long runs: bars on a terminal, plain lines elsewhere,
-//! nothing when quiet. All of it goes to standard error; results go to standard output.
+//! Progress of long tasks: bars on a terminal, plain lines elsewhere, nothing with --quiet. All
+//! of it goes to standard error; results go to standard output.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,12 +13,12 @@ use numalab_kernels::{BuildEvent, Progress};
 
 use crate::guest::escape::terminal_safe;
 
-/// Writes a line to standard error. That nobody can read it is no reason to stop.
+/// Writes a line to standard error. Failing to is no reason to stop.
 pub fn put(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", terminal_safe(text));
 }
 
-/// How often a plain line tells how far a count is.
+/// How often a plain line shows a count.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Shows progress.
@@ -70,11 +70,11 @@ impl Ui {
         }
     }
 
-    /// Says one line.
+    /// Shows a line.
     pub fn say(&self, line: &str) {
         match &self.style {
             Style::Bars(bars) => {
-                // A line that cannot be shown is no reason to stop.
+                // Failing to is no reason to stop.
                 let _ = bars.println(terminal_safe(line));
             }
             Style::Lines => put(line),
@@ -82,7 +82,7 @@ impl Ui {
         }
     }
 
-    /// Says a line even when quiet: something that the user must know.
+    /// Shows a warning, even with --quiet.
     pub fn warn(&self, line: &str) {
         match &self.style {
             Style::Quiet => put(&format!("warning: {line}")),
@@ -90,7 +90,7 @@ impl Ui {
         }
     }
 
-    /// Shows that something is going on until the handle is dropped.
+    /// Shows a task until the handle is dropped.
     pub fn task(&self, what: &str) -> Task {
         let bar = match &self.style {
             Style::Bars(bars) => {
@@ -148,15 +148,15 @@ impl Ui {
     }
 }
 
-// A template is a constant of ours; one that is wrong gives the default.
+// Templates are constants; a wrong one falls back to the default.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Sets how errors are shown: on a terminal lines are wrapped; elsewhere each message stays one line, for tools.
+/// Sets how errors are shown: wrapped on a terminal, each message on one line elsewhere.
 pub fn show_errors_plainly() {
     let terminal = std::io::stderr().is_terminal();
-    // It can be set once in a process, and this is that once.
+    // It fails only if it was set before.
     let _ = miette::set_hook(Box::new(move |_| {
         let options = miette::MietteHandlerOpts::new()
             .break_words(false)
@@ -187,7 +187,7 @@ impl ReportHandler for ErrorHandler {
     }
 }
 
-/// Something that is going on. Dropping it takes it off the screen.
+/// A task that is shown while this lives.
 #[derive(Debug)]
 pub struct Task {
     bar: ProgressBar,
@@ -195,7 +195,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Shows how far it is.
+    /// Shows the stage of the task.
     pub fn stage(&self, stage: &str) {
         let stage = terminal_safe(stage);
         self.bar.set_message(format!("{}: {stage}", self.what));

@@ -11,6 +11,7 @@ use numalab_kernels::{BuildOptions, Cache, Catalog, ErrorKind, Kernel, KernelErr
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking;
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::kernel_id::{GuestImage, KernelId, PlanIn};
 use crate::timing::{Activity, Stopwatch};
@@ -28,6 +29,8 @@ pub struct Workspace {
     pub catalog: Catalog,
     /// Takes the command's time.
     pub stopwatch: Stopwatch,
+    /// The variables that this process was started with.
+    pub environment: Environment,
 }
 
 /// What may be used at a time.
@@ -52,9 +55,8 @@ impl OwnKernels {
     ///
     /// # Errors
     /// `NUMALAB_BASE` is set and `NUMALAB_KERNEL` is not: there is nothing to compare.
-    pub fn from_environment() -> Result<Option<OwnKernels>, Error> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        match (variable("NUMALAB_BASE"), variable("NUMALAB_KERNEL")) {
+    pub fn of(environment: &Environment) -> Result<Option<OwnKernels>, Error> {
+        match (environment.base.clone(), environment.kernel.clone()) {
             (base, Some(kernel)) => {
                 let base = base.unwrap_or_else(|| "linux-6.12".into());
                 Ok(Some(OwnKernels { base, kernel }))
@@ -72,7 +74,8 @@ impl Workspace {
     /// One of them is not there or not usable.
     pub fn open() -> Result<Workspace, Error> {
         let stopwatch = Stopwatch::default();
-        let project = Project::find()?;
+        let environment = Environment::read();
+        let project = Project::find(&environment)?;
         let cache = Cache::of_user().map_err(KernelError::from)?;
         let catalog = Catalog::load(project.kernels().as_std_path())?;
         Ok(Workspace {
@@ -80,7 +83,20 @@ impl Workspace {
             cache,
             catalog,
             stopwatch,
+            environment,
         })
+    }
+
+    /// The folder that relative paths of the user start from.
+    ///
+    /// # Errors
+    /// There is none any more, or its name is not UTF-8.
+    pub fn here(&self) -> Result<Utf8PathBuf, Error> {
+        // A test runner starts tests in their crate's folder, not where it was started.
+        match &self.environment.test_workspace {
+            Some(workspace) => Ok(workspace.clone()),
+            None => utf8(&std::env::current_dir().map_err(Error::file("find", ".".into()))?),
+        }
     }
 
     /// The kernel that a word of the command line means.
@@ -90,7 +106,7 @@ impl Workspace {
     pub fn wanted(&self, word: &str) -> Result<KernelSpec, Error> {
         Ok(self
             .catalog
-            .resolve(word, here()?.as_std_path(), &self.cache)?)
+            .resolve(word, self.here()?.as_std_path(), &self.cache)?)
     }
 
     /// The kernels that the tests use: the user's own where the environment names them, else
@@ -99,7 +115,7 @@ impl Workspace {
     /// # Errors
     /// A word or a definition is wrong.
     pub fn kernels_of_tests(&self) -> Result<Vec<KernelSpec>, Error> {
-        if let Some(own) = OwnKernels::from_environment()? {
+        if let Some(own) = OwnKernels::of(&self.environment)? {
             return Ok(vec![self.wanted(&own.base)?, self.wanted(&own.kernel)?]);
         }
         let names = self
@@ -162,8 +178,8 @@ impl Workspace {
             jobs: limits.jobs,
             ..BuildOptions::default()
         };
-        if let Some(compiler) = std::env::var("NUMALAB_CC").ok().filter(|cc| !cc.is_empty()) {
-            options.compiler = compiler;
+        if let Some(compiler) = &self.environment.compiler {
+            options.compiler.clone_from(compiler);
         }
         let built = blocking::run(cancel, |flag| work(&options, flag));
         built.map_err(|error| match error.kind() {
@@ -244,19 +260,6 @@ pub struct BootKernel {
     pub id: KernelId,
     built: Kernel,
     _image: Option<numalab_images::Image>,
-}
-
-/// The folder that the user's words are relative to.
-///
-/// # Errors
-/// There is none any more, or its name is not UTF-8.
-pub fn here() -> Result<Utf8PathBuf, Error> {
-    // A test runner starts tests in their crate's folder; the user's words are relative
-    // to where the runner was started, which is the workspace.
-    match std::env::var_os("NEXTEST_WORKSPACE_ROOT") {
-        Some(workspace) => utf8(workspace.as_ref()),
-        None => utf8(&std::env::current_dir().map_err(Error::file("find", ".".into()))?),
-    }
 }
 
 impl BootKernel {

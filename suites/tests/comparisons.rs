@@ -222,7 +222,7 @@ async fn said(bench: &Bench, case: &Case, cancel: &CancellationToken) -> miette:
         .cloned()
         .collect();
     let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
-    let checked = checked.caching(CachePolicy::of_test());
+    let checked = checked.caching(CachePolicy::of_test(&bench.workspace.environment));
     let (base, patched) = (workspace.wanted(BASE)?, workspace.wanted(&word)?);
     let kernels = KernelPair::build(workspace, &base, &patched, Limits::default(), &ui, cancel)?;
     let matrix = TestMatrix {

@@ -67,7 +67,7 @@ async fn runs(bench: &Bench, index: usize, cancel: &CancellationToken) -> miette
     }
     let checked = Runner::check(workspace, false, AcceleratorChoice::Auto)?;
     let runner = checked
-        .caching(CachePolicy::of_test())
+        .caching(CachePolicy::of_test(&bench.workspace.environment))
         .ready(&theirs.id, &ui, cancel)
         .await?;
     let request = RunRequest::new(&bench.scenarios[index], &theirs.id, 1, None, &[])?;

@@ -101,7 +101,7 @@ async fn run(
 ) -> miette::Result<Vec<RunReport>> {
     let ui = Ui::new(false);
     let checked = Runner::check(workspace, live, AcceleratorChoice::Auto)?;
-    let checked = checked.caching(CachePolicy::of_test());
+    let checked = checked.caching(CachePolicy::of_test(&workspace.environment));
     let kernel = workspace.kernel(kernel, Limits::default(), &ui, cancel)?;
     let runner = checked.ready(&kernel.id, &ui, cancel).await?;
     let mut reports = Vec::new();

@@ -61,7 +61,7 @@ async fn said(
     let (workspace, ui) = (&bench.workspace, Ui::new(false));
     let (base, kernel) = (workspace.wanted(&own.base)?, workspace.wanted(&own.kernel)?);
     let checked = Runner::check(workspace, live, AcceleratorChoice::Auto)?;
-    let checked = checked.caching(CachePolicy::of_test());
+    let checked = checked.caching(CachePolicy::of_test(&workspace.environment));
     let kernels = KernelPair::build(workspace, &base, &kernel, Limits::default(), &ui, cancel)?;
     let matrix = TestMatrix {
         scenarios: &bench.scenarios[index..=index],

@@ -50,7 +50,7 @@ fn trials() -> miette::Result<Vec<Trial>> {
         workspace,
         scenarios,
     });
-    if let Some(own) = OwnKernels::from_environment()? {
+    if let Some(own) = OwnKernels::of(&bench.workspace.environment)? {
         return own::trials(&bench, &own);
     }
     let mut trials = matrix::trials(&bench)?;

@@ -90,7 +90,7 @@ pub(super) async fn check(args: &CheckArgs, context: &Context) -> Result<u8, Fai
     let repeat = context
         .command_line
         .repeat(&[("series", &words), ("base", &[base_word])]);
-    let here = crate::workspace::here()?;
+    let here = workspace.here()?;
     let series = series::read(&words, direction, here.as_std_path(), &workspace.cache)
         .map_err(KernelError::from)?;
     for note in &series.notes {

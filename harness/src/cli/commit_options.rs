@@ -92,12 +92,12 @@ impl CommitOptions {
             false => None,
         };
         let seeds = seeds(1, self.seeds)?.collect();
-        let settings = self.kernels.settings()?;
+        let settings = self.kernels.settings(workspace)?;
         let given = [self.revert.as_slice(), &self.apply].concat();
         let (mut revert, folder) =
             patches::from_any_folder(&given, "bisect-stdin", workspace, context).await?;
         let apply = revert.split_off(self.revert.len());
-        let here = crate::workspace::here()?;
+        let here = workspace.here()?;
         let mut patches = Vec::new();
         for (words, direction) in [(&revert, Direction::Revert), (&apply, Direction::Apply)] {
             if !words.is_empty() {

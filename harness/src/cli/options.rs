@@ -36,8 +36,8 @@ impl KernelOptions {
     }
 
     /// Reads the files and options that are added to each kernel's configuration.
-    pub(super) fn settings(&self) -> Result<Vec<Setting>, Failure> {
-        let here = crate::workspace::here()?;
+    pub(super) fn settings(&self, workspace: &Workspace) -> Result<Vec<Setting>, Failure> {
+        let here = workspace.here()?;
         let files = self.config.iter().map(|file| ("config:", file));
         let files = files.chain(self.config_fragment.iter().map(|file| ("fragment:", file)));
         files
@@ -68,7 +68,7 @@ impl KernelOptions {
         workspace: &Workspace,
         kernels: impl IntoIterator<Item = &'a mut KernelSpec>,
     ) -> Result<(), Failure> {
-        let settings = self.settings()?;
+        let settings = self.settings(workspace)?;
         for kernel in kernels {
             workspace.catalog.configure(kernel, &settings)?;
         }
@@ -114,7 +114,7 @@ impl GuestOptions {
     ) -> Result<RunnerBuilder, Failure> {
         let policy = match self.fresh || self.cold {
             true => CachePolicy::Fresh,
-            false => CachePolicy::All(Share::from_environment().map_err(Failure::input)?),
+            false => CachePolicy::All(Share::of(&workspace.environment).map_err(Failure::input)?),
         };
         let builder = Runner::check(workspace, self.is_live(), self.accel.into())?;
         Ok(builder.cold(self.cold).jobs(jobs).caching(policy))

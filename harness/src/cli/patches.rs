@@ -28,7 +28,7 @@ pub(super) async fn from_any_folder(
     workspace: &Workspace,
     context: &Context,
 ) -> Result<(Vec<String>, KeptInput), Failure> {
-    let here = crate::workspace::here()?;
+    let here = workspace.here()?;
     let mut kept = None;
     let mut found = Vec::new();
     for word in words {

@@ -13,7 +13,7 @@ use super::exit::Failure;
 use super::options::{GuestOptions, KernelOptions};
 use crate::error::Error;
 use crate::error_chain::sentence;
-use crate::jobs::watch::{self, Last, Saves, Watching};
+use crate::jobs::watch::{self, LastResults, Saves, TreeWatcher};
 use crate::run::RunRequest;
 use crate::run::pool;
 use crate::scenario::Scenario;
@@ -60,9 +60,9 @@ pub(super) async fn watch(args: &WatchArgs, context: &Context) -> Result<u8, Fai
         .map_err(|source| Failure::input(Error::file("find", &args.tree)(source)))?;
     let mut spec = workspace.wanted(tree.as_str())?;
     args.kernels.configure(&workspace, [&mut spec])?;
-    let watching = Watching::begin(tree.as_std_path())
+    let watcher = TreeWatcher::new(tree.as_std_path())
         .map_err(|error| Failure::Environment(crate::error::report(error)))?;
-    let mut saves = watching.saves();
+    let mut saves = watcher.saves();
     let mut session = Session {
         args,
         workspace: &workspace,
@@ -72,14 +72,14 @@ pub(super) async fn watch(args: &WatchArgs, context: &Context) -> Result<u8, Fai
         tree: tree.as_std_path(),
         ui,
         image: None,
-        last: Last::default(),
+        last: LastResults::default(),
     };
     // Files saved since the last round that was not interrupted.
     let mut saved = BTreeSet::new();
     loop {
         saves.quiet().await;
-        saved.extend(watching.take());
-        let round = round_token(cancel, watching.saves());
+        saved.extend(watcher.take());
+        let round = round_token(cancel, watcher.saves());
         let _ends_with_the_round = round.clone().drop_guard();
         match session.round(&saved, &round).await {
             Ok(()) => saved.clear(),
@@ -127,11 +127,11 @@ struct Session<'a> {
     ui: &'a Ui,
     /// The digest of the last complete round's image.
     image: Option<String>,
-    last: Last,
+    last: LastResults,
 }
 
 impl Session<'_> {
-    /// Builds, and runs what the saved files touch first, then the rest.
+    /// Builds, then runs the scenarios that the saved files concern, then the others.
     async fn round(
         &mut self,
         saved: &BTreeSet<PathBuf>,
@@ -152,7 +152,7 @@ impl Session<'_> {
         };
         let built = start.elapsed();
         if self.image.as_ref() == Some(&kernel.id.digest) {
-            print("the image is the same: nothing was saved that this configuration builds\n")?;
+            print("the image is unchanged: this configuration builds none of the saved files\n")?;
             return Ok(());
         }
         let runner = guests
@@ -177,14 +177,14 @@ impl Session<'_> {
                 }
             }
             let reports = pool::run(&runner, &requests, kernels.jobs, self.ui, cancel).await?;
-            for turned in self.last.turn(&reports) {
-                print(&format!("{turned}\n"))?;
+            for change in self.last.record(&reports) {
+                print(&format!("{change}\n"))?;
             }
         }
         self.image = Some(kernel.id.digest.clone());
         print(&format!(
-            "{}; {:.1} s, of which {:.1} s for the build\n",
-            self.last.sum(),
+            "{}; {:.1} s, {:.1} s of it for the build\n",
+            self.last.summary(),
             start.elapsed().as_secs_f64(),
             built.as_secs_f64()
         ))?;

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
-use std::{env, fmt, fs, io, thread};
+use std::{fmt, fs, io, thread};
+
+use crate::environment::Environment;
 
 /// The variable that names another QEMU than the one in `PATH`.
 pub const VARIABLE: &str = "NUMALAB_QEMU";
@@ -114,9 +116,9 @@ pub enum QemuError {
 
 impl Qemu {
     /// The QEMU that [`VARIABLE`] names, else the one in `PATH`.
-    pub fn find() -> Result<Qemu, QemuError> {
-        match env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
-            Some(path) => Qemu::at(Path::new(&path)),
+    pub fn find(environment: &Environment) -> Result<Qemu, QemuError> {
+        match &environment.qemu {
+            Some(path) => Qemu::at(Path::new(path)),
             None => Qemu::at(&which::which(PROGRAM).map_err(|_| QemuError::Missing)?),
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::environment::Environment;
 use crate::guest::host;
 use crate::guest::qemu::Qemu;
 use crate::guest::qemu_priority::{self, QemuPriority};
@@ -53,7 +54,7 @@ pub fn examine() -> Vec<Finding> {
 }
 
 fn qemu() -> Finding {
-    let found = Qemu::find().and_then(|qemu| {
+    let found = Qemu::find(&Environment::read()).and_then(|qemu| {
         qemu.require_exact()?;
         qemu.check_firmware()?;
         Ok(qemu)
@@ -108,7 +109,7 @@ fn cache() -> Finding {
 /// Whether the folder for runs, or the nearest one above it that exists, can be written to.
 fn runs() -> Finding {
     use rustix::fs::{Access, access};
-    let Ok(project) = Project::find() else {
+    let Ok(project) = Project::find(&Environment::read()) else {
         return finding("runs", State::Missing, "there is no project".into());
     };
     let folder = project.runs();

@@ -1,5 +1,5 @@
-//! A kernel tree that is being edited: what was saved in it, what that touches, and what
-//! turned by it. Building and running are the command's.
+//! A kernel tree that is being edited: which files were saved, which scenarios they concern, and
+//! whose results changed. The command builds and runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use crate::scenario::Scenario;
 use crate::verdict::compare::Side;
 use crate::verdict::{Judgement, Verdict};
 
-/// An editor, or git, writes several files in one go: they are one change if no more than
-/// this passes between two of them.
-pub const QUIET: Duration = Duration::from_millis(400);
+/// Files that are written within this time of each other, as by git, are one change.
+const QUIET: Duration = Duration::from_millis(400);
 
-/// Files larger than this are not searched for functions.
+/// Larger files are not searched for functions.
 const SEARCHED_BYTES: u64 = 16 << 20;
 
 /// Why a tree cannot be watched.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot watch {tree:?}; a kernel tree has some 6000 folders, and sysctl fs.inotify.max_user_watches must allow as many"
+    "cannot watch {tree:?}: a kernel tree has some 6000 folders, and sysctl \
+     fs.inotify.max_user_watches must allow as many"
 )]
 pub struct WatchError {
     /// The tree.
@@ -33,25 +33,25 @@ pub struct WatchError {
     pub source: notify::Error,
 }
 
-/// What was saved since the last look. Cheap to clone; every clone looks for itself.
-#[derive(Debug, Clone)]
+/// Waits for files to be saved.
+#[derive(Debug)]
 pub struct Saves {
     changed: watch::Receiver<BTreeSet<PathBuf>>,
 }
 
-/// Watches while it lives.
+/// Watches a tree while it lives.
 #[derive(Debug)]
-pub struct Watching {
+pub struct TreeWatcher {
     saves: watch::Sender<BTreeSet<PathBuf>>,
     _watcher: RecommendedWatcher,
 }
 
-impl Watching {
-    /// Begins to watch a tree. Nothing in it is written to.
+impl TreeWatcher {
+    /// Starts to watch a tree. Nothing is written into it.
     ///
     /// # Errors
     /// The system does not allow it.
-    pub fn begin(tree: &Path) -> Result<Watching, WatchError> {
+    pub fn new(tree: &Path) -> Result<TreeWatcher, WatchError> {
         let fault = |source| WatchError {
             tree: tree.to_owned(),
             source,
@@ -70,7 +70,7 @@ impl Watching {
                     .filter(|path| is_source(path))
                     .map(Path::to_owned)
                     .collect();
-                // An event without a path says that events were lost: something was saved.
+                // An event without a path means that events were lost: something was saved.
                 if !saved.is_empty() || event.need_rescan() {
                     sender.send_modify(|all| all.extend(saved));
                 }
@@ -79,20 +79,20 @@ impl Watching {
         watcher
             .watch(tree, RecursiveMode::Recursive)
             .map_err(fault)?;
-        Ok(Watching {
+        Ok(TreeWatcher {
             saves,
             _watcher: watcher,
         })
     }
 
-    /// What is saved from now on.
+    /// Waits for what is saved from now on.
     pub fn saves(&self) -> Saves {
         Saves {
             changed: self.saves.subscribe(),
         }
     }
 
-    /// Takes the files that were saved since they were taken last, relative to the tree.
+    /// Takes the files that were saved since the last call, relative to the tree.
     pub fn take(&self) -> BTreeSet<PathBuf> {
         let mut taken = BTreeSet::new();
         self.saves.send_if_modified(|all| {
@@ -107,7 +107,7 @@ impl Saves {
     /// Waits until something is saved.
     pub async fn next(&mut self) {
         if self.changed.changed().await.is_err() {
-            // Nobody watches any more: nothing will be saved.
+            // The watcher is gone: nothing will be reported.
             std::future::pending::<()>().await;
         }
     }
@@ -118,8 +118,8 @@ impl Saves {
     }
 }
 
-/// Whether a file can be a kernel's source, by its path in the tree: not git's own, not what
-/// editors keep beside the file that they write, not what a build leaves.
+/// Whether a path in the tree can be a source file, rather than git's own, an editor's backup or
+/// a build's output.
 pub fn is_source(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let git = path
@@ -137,8 +137,7 @@ pub fn is_source(path: &Path) -> bool {
     !(git || editors || leftover)
 }
 
-/// Whether a scenario's subject is in one of the saved files: the file itself, or a function
-/// whose name stands in it.
+/// Whether a scenario's subject is one of the saved files, or a function whose name is in one.
 pub fn touches(scenario: &Scenario, tree: &Path, saved: &BTreeSet<PathBuf>) -> bool {
     saved.iter().any(|path| {
         let by_name = |subject: &String| path.ends_with(subject);
@@ -166,53 +165,53 @@ fn has_word(text: &str, word: &str) -> bool {
         })
 }
 
-/// What the kernel did last, scenario by scenario.
+/// The last result of each scenario.
 #[derive(Debug, Default)]
-pub struct Last {
-    words: BTreeMap<String, String>,
+pub struct LastResults {
+    results: BTreeMap<String, String>,
 }
 
-impl Last {
-    /// Takes in the runs of some scenarios. Returns a sentence for each that turned.
-    pub fn turn(&mut self, reports: &[RunReport]) -> Vec<String> {
+impl LastResults {
+    /// Records the runs of some scenarios, and returns a line for each whose result changed.
+    pub fn record(&mut self, reports: &[RunReport]) -> Vec<String> {
         let mut by_scenario: BTreeMap<&str, Vec<Judgement>> = BTreeMap::new();
         for report in reports {
             let judged = by_scenario.entry(&report.inputs.scenario).or_default();
             judged.push(report.judgement.clone());
         }
-        let mut turned = Vec::new();
+        let mut changed = Vec::new();
         for (scenario, judged) in by_scenario {
-            let now = word(&judged);
-            match self.words.insert(scenario.to_owned(), now.clone()) {
+            let now = result(&judged);
+            match self.results.insert(scenario.to_owned(), now.clone()) {
                 Some(before) if before != now => {
-                    turned.push(format!("{scenario} turned from {before} to {now}"));
+                    changed.push(format!("{scenario} changed from {before} to {now}"));
                 }
                 _ => {}
             }
         }
-        turned
+        changed
     }
 
-    /// How many scenarios did what, most telling first: `1 fail, 6 pass`.
-    pub fn sum(&self) -> String {
+    /// The number of scenarios with each result: `1 fail, 6 pass`.
+    pub fn summary(&self) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for word in self.words.values() {
-            *counts.entry(word).or_default() += 1;
+        for result in self.results.values() {
+            *counts.entry(result).or_default() += 1;
         }
         let counts: Vec<String> = counts
             .iter()
-            .map(|(word, n)| format!("{n} {word}"))
+            .map(|(result, count)| format!("{count} {result}"))
             .collect();
         counts.join(", ")
     }
 }
 
-fn word(judged: &[Judgement]) -> String {
+fn result(judged: &[Judgement]) -> String {
     match Side::of(judged) {
         Side::Unanimous(Verdict::Inconclusive) | Side::Doubtful => "inconclusive".into(),
         Side::Unanimous(verdict) => verdict.to_string(),
         Side::Timing => "unclear".into(),
-        Side::Faulty(_) => "fault_summary".into(),
+        Side::Faulty(_) => "kernel fault".into(),
     }
 }
 
@@ -221,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_git_editors_and_builds_write_is_no_source() {
+    fn what_git_editors_and_builds_write_is_not_a_source() {
         for path in [
             "kernel/sched/fair.c",
             "mm/Makefile",
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_words() {
+    fn functions_are_found_as_whole_words() {
         assert!(has_word(
             "static void task_numa_work(struct",
             "task_numa_work"
@@ -256,16 +255,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn saves_are_told_and_taken_once() {
+    async fn saves_are_reported_and_taken_once() {
         let tree = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(tree.path().join("kernel/sched")).expect("folders");
-        let watching = Watching::begin(tree.path()).expect("watching");
+        let watching = TreeWatcher::new(tree.path()).expect("watching");
         let mut saves = watching.saves();
         std::fs::write(tree.path().join("kernel/sched/fair.o"), "x").expect("an object");
         std::fs::write(tree.path().join("kernel/sched/fair.c"), "x").expect("a source");
         tokio::time::timeout(Duration::from_secs(20), saves.next())
             .await
-            .expect("told within the deadline");
+            .expect("reported within the deadline");
         saves.quiet().await;
         let taken = watching.take();
         assert_eq!(

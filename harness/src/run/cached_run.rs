@@ -20,6 +20,7 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::build_lock::BuildLock;
+use crate::environment::Environment;
 use crate::error_chain::sentence;
 use crate::ui::Ui;
 
@@ -53,10 +54,10 @@ pub struct CachedRuns {
 impl CachePolicy {
     /// What a test uses: the results of its test runner's own run (`NEXTEST_RUN_ID`), so that
     /// no test passes because of what an earlier commit's run left in the cache.
-    pub fn of_test() -> CachePolicy {
-        match std::env::var("NEXTEST_RUN_ID") {
-            Ok(run) if !run.is_empty() => CachePolicy::Session(run),
-            _ => CachePolicy::Fresh,
+    pub fn of_test(environment: &Environment) -> CachePolicy {
+        match environment.test_run.clone() {
+            Some(run) => CachePolicy::Session(run),
+            None => CachePolicy::Fresh,
         }
     }
 }

@@ -63,7 +63,7 @@ impl Runner {
         live: bool,
         choice: AcceleratorChoice,
     ) -> Result<RunnerBuilder, Error> {
-        let qemu = Qemu::find()?;
+        let qemu = Qemu::find(&workspace.environment)?;
         if !live {
             choice.check(Mode::Exact {
                 shift: DEFAULT_SHIFT,

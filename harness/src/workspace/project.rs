@@ -3,6 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use miette::Diagnostic;
 
+use crate::environment::Environment;
 use crate::scenario::Scenario;
 use crate::suggest;
 
@@ -10,6 +11,7 @@ use crate::suggest;
 #[derive(Debug, Clone)]
 pub struct Project {
     root: Utf8PathBuf,
+    runs: Utf8PathBuf,
 }
 
 /// Why there is no project, or no such scenario.
@@ -54,10 +56,18 @@ impl Project {
     ///
     /// # Errors
     /// `NUMALAB_ROOT` names another folder, or there is none.
-    pub fn find() -> Result<Project, ProjectError> {
-        if let Ok(root) = std::env::var("NUMALAB_ROOT") {
-            return Project::at(Utf8PathBuf::from(root));
+    pub fn find(environment: &Environment) -> Result<Project, ProjectError> {
+        let mut project = match &environment.root {
+            Some(root) => Project::at(root.clone())?,
+            None => Project::nearest()?,
+        };
+        if let Some(runs) = &environment.runs {
+            project.runs.clone_from(runs);
         }
+        Ok(project)
+    }
+
+    fn nearest() -> Result<Project, ProjectError> {
         let built_in = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).parent();
         let here = std::env::current_dir()
             .ok()
@@ -76,7 +86,8 @@ impl Project {
     /// # Errors
     /// It is not one.
     pub fn at(root: Utf8PathBuf) -> Result<Project, ProjectError> {
-        let project = Project { root };
+        let runs = root.join("target/numalab/runs");
+        let project = Project { root, runs };
         if project.suites().is_dir() && project.kernels().join("fragments").is_dir() {
             return Ok(project);
         }
@@ -97,10 +108,7 @@ impl Project {
 
     /// Where run folders are made: `NUMALAB_RUNS`, else `target/numalab/runs`.
     pub fn runs(&self) -> Utf8PathBuf {
-        match std::env::var("NUMALAB_RUNS") {
-            Ok(folder) if !folder.is_empty() => folder.into(),
-            _ => self.root.join("target/numalab/runs"),
-        }
+        self.runs.clone()
     }
 
     /// The files of all shipped scenarios, in the order of their names.

@@ -86,7 +86,10 @@ fn missing_firmware_is_reported_in_qemus_words() {
     let warns = "echo 'warning: Could not open option rom kvmvapic.bin' >&2; exit 0";
     let path = program(folder.path(), &format!("{head}{warns}\n"));
     Qemu::at(&path).unwrap().check_firmware().unwrap();
-    Qemu::find().unwrap().check_firmware().unwrap();
+    Qemu::find(&Environment::read())
+        .unwrap()
+        .check_firmware()
+        .unwrap();
 }
 
 #[test]

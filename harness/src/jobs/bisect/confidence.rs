@@ -1,25 +1,25 @@
-//! How many runs a step needs where a single run proves nothing: live mode.
+//! How many runs a step needs in live mode, where a single run proves nothing.
 //!
-//! A bad kernel is taken to fail at least a share of its runs (the rate), a good one at most
-//! another (the noise). With a plan of `runs` runs a kernel is good if it fails no more than
-//! `tolerated` of them. Both errors, a bad kernel taken for good and a good one for bad, then
-//! happen with a probability of at most one minus the confidence.
+//! A bad kernel fails at least a share of its runs (the rate), a good one at most another share
+//! (the noise). With a plan of `runs` runs a kernel is good if at most `tolerated` of them fail.
+//! The probability of either error, a bad kernel marked good or a good one marked bad, is then at
+//! most one minus the confidence.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// More runs than this are no plan where failures have to be weighed.
+/// The longest plan in which a good kernel may fail.
 const MOST: u32 = 10_000;
 
-/// What is known before, and how sure a step is to be.
+/// The assumed failure rates, and how certain a step must be.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ConfidenceTarget {
     /// The share of its runs that a bad kernel fails at least, above 0 and up to 1.
     pub rate: f64,
     /// The share of its runs that a good kernel fails at most, from 0 and below the rate.
     pub noise: f64,
-    /// The least probability that a step's answer is right, above 0 and below 1.
+    /// The least probability that a mark is right, above 0 and below 1.
     pub confidence: f64,
 }
 
@@ -27,7 +27,7 @@ pub struct ConfidenceTarget {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoPlan {
     /// A number is out of its range.
-    #[error("{what} is {value}, and {range} is allowed")]
+    #[error("{what} is {value}, but must be {range}")]
     Range {
         /// Which.
         what: &'static str,
@@ -36,10 +36,10 @@ pub enum NoPlan {
         /// What is allowed.
         range: &'static str,
     },
-    /// Good and bad kernels cannot be told apart.
+    /// The rates are too close.
     #[error(
-        "good and bad kernels are too much alike: the failures of {MOST} runs do not tell a rate of \
-         {rate} from one of {noise} with a confidence of {confidence}"
+        "good and bad kernels are too much alike: even {MOST} runs cannot distinguish a failure \
+         rate of {rate} from one of {noise} with confidence {confidence}"
     )]
     Alike {
         /// The bad kernel's rate.
@@ -54,30 +54,30 @@ pub enum NoPlan {
 /// How a step is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RepetitionPlan {
-    /// What it serves.
-    pub wish: ConfidenceTarget,
-    /// How often the scenario is run.
+    /// What the plan is for.
+    pub target: ConfidenceTarget,
+    /// How often the scenario runs.
     pub runs: u32,
     /// How many failures a good kernel may have.
     pub tolerated: u32,
 }
 
-/// What the runs so far say.
+/// The decision after some runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// Enough runs, few enough failures.
     Good,
-    /// Too many failures, whatever else comes.
+    /// Too many failures, whatever the remaining runs give.
     Bad,
-    /// So many more runs are needed.
+    /// How many more runs are needed.
     More(u32),
 }
 
 impl ConfidenceTarget {
-    /// The shortest plan that serves it.
+    /// The shortest plan that reaches the target.
     ///
     /// # Errors
-    /// A number is out of its range, or the two rates are too near to each other.
+    /// A number is out of its range, or the two rates are too close.
     pub fn plan(self) -> Result<RepetitionPlan, NoPlan> {
         let ConfidenceTarget {
             rate,
@@ -116,7 +116,8 @@ impl ConfidenceTarget {
         }
         let wrong = 1.0 - confidence;
         if noise == 0.0 {
-            // One failure is proof, so (1 - rate)^runs is what may go wrong.
+            // One failure is proof, so only a bad kernel that never fails is marked wrongly: the
+            // probability of that is (1 - rate)^runs.
             let runs = match rate {
                 1.0 => 1.0,
                 rate => (wrong.ln() / (-rate).ln_1p()).ceil().max(1.0),
@@ -124,11 +125,11 @@ impl ConfidenceTarget {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "a whole number from 1 on, held against the greatest first"
+                reason = "a whole number from 1, and compared with the greatest first"
             )]
             return match runs <= f64::from(u32::MAX) {
                 true => Ok(RepetitionPlan {
-                    wish: self,
+                    target: self,
                     runs: runs as u32,
                     tolerated: 0,
                 }),
@@ -137,18 +138,18 @@ impl ConfidenceTarget {
         }
         let (mut runs, mut tolerated) = (1, 0);
         while runs <= MOST {
-            // A bad kernel that fails so few, and a good one that fails more.
+            // The probability of a bad kernel that fails no more, and of a good one that fails more.
             let missed = at_most(tolerated, runs, rate);
             let blamed = 1.0 - at_most(tolerated, runs, noise);
             match (missed <= wrong, blamed <= wrong) {
                 (true, true) => {
                     return Ok(RepetitionPlan {
-                        wish: self,
+                        target: self,
                         runs,
                         tolerated,
                     });
                 }
-                // More failures must be borne, which needs more runs in turn.
+                // More failures must be tolerated, which in turn needs more runs.
                 (_, false) => tolerated += 1,
                 (false, true) => runs += 1,
             }
@@ -161,7 +162,7 @@ impl ConfidenceTarget {
 }
 
 impl RepetitionPlan {
-    /// What so many runs with so many failures say.
+    /// Decides after some runs, of which some failed.
     pub fn decide(&self, runs: u32, failures: u32) -> Decision {
         if failures > self.tolerated {
             Decision::Bad
@@ -179,16 +180,16 @@ impl fmt::Display for RepetitionPlan {
             rate,
             noise,
             confidence,
-        } = self.wish;
+        } = self.target;
         let failures = match self.tolerated {
             0 => "one failure".to_owned(),
             tolerated => format!("{} failures", tolerated + 1),
         };
         write!(
             f,
-            "{} runs for a good commit, at most {} of them failed, and {failures} for a bad one: \
-             each answer is right with a probability of {confidence} if a bad kernel fails at \
-             least {rate} and a good one at most {noise} of its runs",
+            "a commit is good after {} runs with at most {} failed, and bad after {failures}: each \
+             mark is right with probability {confidence} if a bad kernel fails at least {rate} and \
+             a good one at most {noise} of its runs",
             self.runs, self.tolerated
         )
     }
@@ -202,7 +203,7 @@ fn at_most(most: u32, runs: u32, rate: f64) -> f64 {
     if rate >= 1.0 {
         return 0.0;
     }
-    // In logarithms: the terms of long plans are too small for a number.
+    // In logarithms, since the terms of long plans underflow.
     let (yes, no) = (rate.ln(), (1.0 - rate).ln());
     let mut choices = 0.0;
     let mut sum = 0.0;

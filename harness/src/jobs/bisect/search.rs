@@ -69,7 +69,7 @@ impl<'a, C: Commits> Search<'a, C> {
         if let Some(plan) = plan {
             self.ui.say(&plan.to_string());
             let all = plan
-                .wish
+                .target
                 .confidence
                 .powi(i32::try_from(steps).unwrap_or(i32::MAX));
             self.ui.say(&format!(

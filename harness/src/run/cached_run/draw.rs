@@ -9,6 +9,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use numalab_kernels::Digest;
 use numalab_kernels::digest::Digester;
 
+use crate::environment::Environment;
+
 /// How many cached results are proved again: one in so many.
 const ONE_IN: u64 = 50;
 
@@ -43,19 +45,19 @@ impl Share {
     ///
     /// # Errors
     /// The environment names something that is no number.
-    pub fn from_environment() -> Result<Share, ShareError> {
-        let number = |variable: &'static str| match std::env::var(variable) {
-            Ok(value) if !value.is_empty() => match value.parse() {
-                Ok(number) => Ok(Some(number)),
-                Err(_) => Err(ShareError { variable, value }),
-            },
-            _ => Ok(None),
+    pub fn of(environment: &Environment) -> Result<Share, ShareError> {
+        let number = |variable, value: &Option<String>| match value {
+            None => Ok(None),
+            Some(value) => value.parse().map(Some).map_err(|_| ShareError {
+                variable,
+                value: value.clone(),
+            }),
         };
         // A hasher of the standard library is keyed anew in each process.
         let new = || RandomState::new().hash_one(()) % 1_000_000;
         Ok(Share {
-            one_in: number(ONE_IN_VARIABLE)?.unwrap_or(ONE_IN),
-            draw: number(DRAW_VARIABLE)?.unwrap_or_else(new),
+            one_in: number(ONE_IN_VARIABLE, &environment.prove_again)?.unwrap_or(ONE_IN),
+            draw: number(DRAW_VARIABLE, &environment.draw)?.unwrap_or_else(new),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Cached results, with the real QEMU and a kernel that needs no Linux: an identical run is
 //! not repeated, and a cache entry that is damaged or contradicted is never used.
 
+use numalab::environment::Environment;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -74,7 +75,7 @@ impl Bench {
         };
         bench.write("kernel", &kernel(1, CLEAN, &good_end()));
         bench.scenario("touch: 1MiB, for: 1ms", 1);
-        let real = Qemu::find().unwrap();
+        let real = Qemu::find(&Environment::read()).unwrap();
         let folder = bench.folder.path().display();
         let text = format!(
             "#!/usr/bin/env bash\narguments=(\"$@\")\n\

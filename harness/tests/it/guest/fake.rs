@@ -1,5 +1,6 @@
 //! A QEMU that misbehaves, played by a script.
 
+use numalab::environment::Environment;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -421,6 +422,6 @@ async fn be_killed(path: Utf8PathBuf) {
         records: path.join("records"),
         ..Folder::new().boot()
     };
-    let qemu = Qemu::find().unwrap();
+    let qemu = Qemu::find(&Environment::read()).unwrap();
     run(&qemu, &boot, PATIENT, Limits::STANDARD).await;
 }

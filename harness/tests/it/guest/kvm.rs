@@ -1,5 +1,6 @@
 //! KVM on the machine that runs the tests, whatever it can do.
 
+use numalab::environment::Environment;
 use std::path::Path;
 
 use numalab::guest::kvm::{Answer, KvmError, Probe, choose};
@@ -22,7 +23,7 @@ impl Probed {
         let image = kernel("hello\n", &lines(&idle_course()), Last::Spin);
         fs::write(folder.path().join("kernel"), image).unwrap();
         Probed {
-            qemu: Qemu::find().unwrap(),
+            qemu: Qemu::find(&Environment::read()).unwrap(),
             kernel: folder.file("kernel"),
             initrd: folder.file("initrd"),
             cache: folder.file("cache"),

@@ -1,6 +1,7 @@
 //! Saved guests, with the real QEMU and a kernel that needs no Linux: restored runs give the
 //! bytes of cold ones, and whatever goes wrong leaves a usable cache.
 
+use numalab::environment::Environment;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ impl Bench {
         let folder = Folder::new();
         fs::write(folder.path().join("kernel"), kernel).unwrap();
         let (path, starts) = (folder.path().join("qemu"), folder.file("starts"));
-        let real = Qemu::find().unwrap();
+        let real = Qemu::find(&Environment::read()).unwrap();
         let text = format!(
             "#!/usr/bin/env bash\narguments=(\"$@\")\n\
              case \"$*\" in *-fw_cfg*) echo x >>'{starts}';; esac\n\
@@ -290,7 +291,7 @@ async fn a_boot_that_is_given_up_leaves_nothing() {
 #[test]
 fn the_key_is_what_the_guest_can_see() {
     let folder = Folder::new();
-    let qemu = Qemu::find().unwrap();
+    let qemu = Qemu::find(&Environment::read()).unwrap();
     let boot = folder.boot();
     let key = |boot: &Boot, kernel: &str| wanted(&qemu, boot, kernel).key();
     let first = key(&boot, "a");
@@ -325,12 +326,17 @@ async fn run_scenario(bench: &Bench, runs: &Path, cold: bool) -> RunReport {
         }
     }
     let project = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let project = Project::at(project.to_owned()).unwrap();
+    let environment = Environment {
+        root: Some(project.to_owned()),
+        ..Environment::read()
+    };
+    let project = Project::find(&environment).unwrap();
     let workspace = Workspace {
         catalog: Catalog::load(project.kernels().as_std_path()).unwrap(),
         project,
         cache: bench.cache.clone(),
         stopwatch: Stopwatch::default(),
+        environment,
     };
     // An image from outside would boot cold anyway; this one may be saved.
     let kernel = KernelId {

@@ -1,6 +1,7 @@
 //! The real QEMU, with a kernel of some dozen instructions: what the monitor tells of each
 //! end, without Linux.
 
+use numalab::environment::Environment;
 use numalab::guest::deadline::Waited;
 use numalab::guest::outcome::End;
 
@@ -136,7 +137,7 @@ fn elf(entry: u32, code: &[u8]) -> Vec<u8> {
 async fn boot(console: &str, records: &str, last: Last, limit: StageLimit) -> Ran {
     let folder = Folder::new();
     fs::write(folder.path().join("kernel"), kernel(console, records, last)).unwrap();
-    let qemu = Qemu::find().unwrap();
+    let qemu = Qemu::find(&Environment::read()).unwrap();
     run(&qemu, &folder.boot(), limit, Limits::STANDARD).await
 }
 
@@ -195,7 +196,7 @@ async fn a_guest_that_halts_for_ever_runs_into_the_backstop() {
 #[tokio::test]
 async fn an_image_that_is_no_kernel_is_told_by_qemu() {
     let folder = Folder::new();
-    let qemu = Qemu::find().unwrap();
+    let qemu = Qemu::find(&Environment::read()).unwrap();
     let ran = run(&qemu, &folder.boot(), PATIENT, Limits::STANDARD).await;
     let end = ran.outcome().end.to_string();
     let expected = "QEMU ended before its guest, with exit status 1: ";
@@ -217,7 +218,8 @@ async fn the_command_line_for_a_person_runs_the_same_guest() {
         sandbox: false,
         monitor: Monitor::Nobody,
     };
-    let mut command = tokio::process::Command::new(Qemu::find().unwrap().path());
+    let mut command =
+        tokio::process::Command::new(Qemu::find(&Environment::read()).unwrap().path());
     command
         .args(arguments(&folder.boot(), surroundings))
         .kill_on_drop(true);
