@@ -2,6 +2,8 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use miette::{Diagnostic, Report};
+use numalab_kernels::source::SourceError;
+use numalab_kernels::source::repository::RepositoryError;
 use numalab_kernels::{ErrorKind, KernelError};
 
 use crate::guest::kvm::KvmError;
@@ -97,6 +99,12 @@ pub enum Error {
     /// A signal came.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<RepositoryError> for Error {
+    fn from(error: RepositoryError) -> Error {
+        KernelError::from(SourceError::from(error)).into()
+    }
 }
 
 impl Error {

@@ -26,8 +26,7 @@ pub fn cancel_on_signals() -> CancellationToken {
 
 async fn watch(stream: &mut Signal, cancel: &CancellationToken) {
     while stream.recv().await.is_some() {
-        // Nothing looks at the token while the standard input is waited for.
-        if cancel.is_cancelled() || numalab_kernels::files::reads_stdin() {
+        if cancel.is_cancelled() {
             std::process::exit(i32::from(INTERRUPTED));
         }
         cancel.cancel();

@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::OFlags;
 
@@ -46,23 +45,6 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// As [`open`], and if it is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     io::read_to_string(open(path)?)
-}
-
-static READS_STDIN: AtomicBool = AtomicBool::new(false);
-
-/// Reads the standard input to its end, but not more than `most` bytes.
-pub(crate) fn read_stdin(most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    READS_STDIN.store(true, Ordering::Relaxed);
-    let read = io::stdin().lock().take(most).read_to_end(&mut bytes);
-    READS_STDIN.store(false, Ordering::Relaxed);
-    read.map(|_| bytes)
-}
-
-/// Whether a thread waits for the standard input, which nothing but the end of the process
-/// interrupts.
-pub fn reads_stdin() -> bool {
-    READS_STDIN.load(Ordering::Relaxed)
 }
 
 /// The last part of a path, for names and messages.

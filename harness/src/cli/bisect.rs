@@ -1,9 +1,7 @@
 //! `numalab bisect`.
 
 use camino::Utf8PathBuf;
-use numalab_kernels::KernelError;
-use numalab_kernels::source::SourceError;
-use numalab_kernels::source::repository::{Repository, RepositoryError};
+use numalab_kernels::source::repository::Repository;
 
 use super::commit_options::CommitOptions;
 use super::context::Context;
@@ -47,12 +45,11 @@ pub(super) struct BisectArgs {
 }
 
 pub(super) async fn bisect(args: &BisectArgs, context: &Context) -> Result<u8, Failure> {
-    let git = |error: RepositoryError| KernelError::from(SourceError::from(error));
-    let repository = Repository::open(args.repo.as_std_path()).map_err(git)?;
+    let repository = Repository::open(args.repo.as_std_path())?;
     let mut request = BisectRequest {
         repository: &repository,
-        good: repository.commit(&args.good).map_err(git)?,
-        bad: repository.commit(&args.bad).map_err(git)?,
+        good: repository.commit(&args.good)?,
+        bad: repository.commit(&args.bad)?,
         first_parent: args.first_parent,
         verify: !args.no_verify,
         restart: args.restart,

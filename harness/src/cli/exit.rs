@@ -1,7 +1,7 @@
 //! Exit codes, and why a command gives no result.
 
 use miette::Report;
-use numalab_kernels::{ErrorKind, KernelError};
+use numalab_kernels::ErrorKind;
 
 use crate::error::Error;
 
@@ -31,23 +31,22 @@ impl Failure {
     }
 }
 
-impl From<KernelError> for Failure {
-    fn from(error: KernelError) -> Failure {
-        let kind = error.kind();
-        let report = crate::error::report(error);
-        match kind {
-            ErrorKind::Input => Failure::Input(report),
-            ErrorKind::Build | ErrorKind::Environment => Failure::Environment(report),
-            ErrorKind::Interrupted => Failure::Interrupted,
-        }
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        match error {
+impl<E> From<E> for Failure
+where
+    Error: From<E>,
+{
+    fn from(error: E) -> Failure {
+        match Error::from(error) {
             Error::Interrupted => Failure::Interrupted,
-            Error::Kernel(error) => error.into(),
+            Error::Kernel(error) => {
+                let kind = error.kind();
+                let report = crate::error::report(error);
+                match kind {
+                    ErrorKind::Input => Failure::Input(report),
+                    ErrorKind::Build | ErrorKind::Environment => Failure::Environment(report),
+                    ErrorKind::Interrupted => Failure::Interrupted,
+                }
+            }
             error if error.is_input() => Failure::Input(error.into()),
             error => Failure::Environment(error.into()),
         }

@@ -7,9 +7,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use numalab_kernels::source::SourceError;
-use numalab_kernels::source::repository::{Commit, Repository, RepositoryError, abbreviated};
-use numalab_kernels::{KernelError, KernelSpec};
+use numalab_kernels::KernelSpec;
+use numalab_kernels::source::repository::{Commit, Repository, abbreviated};
 
 use super::commit_options::CommitOptions;
 use super::context::Context;
@@ -93,10 +92,6 @@ pub(super) async fn judge(args: &JudgeArgs, context: &Context) -> Result<u8, Fai
     })
 }
 
-fn git(error: RepositoryError) -> Failure {
-    KernelError::from(SourceError::from(error)).into()
-}
-
 /// Refuses a bisection whose terms do not say which of them a passing commit is. git records
 /// exit code 0 as the old term, 1 as the new one.
 fn check_terms(repository: &Repository) -> Result<(), Failure> {
@@ -106,7 +101,7 @@ fn check_terms(repository: &Repository) -> Result<(), Failure> {
         "--git-path",
         "BISECT_TERMS",
     ];
-    let file = repository.ask("find its bisection", &words).map_err(git)?;
+    let file = repository.ask("find its bisection", &words)?;
     let Ok(terms) = fs::read_to_string(file.trim_end_matches('\n')) else {
         return Ok(());
     };
@@ -141,7 +136,7 @@ fn check_source(
     let is_kernel = |folder: &Path| folder.join("Kconfig").is_file();
     let place = match (repository, asked) {
         (Some(repository), Some(asked)) => {
-            let kconfig = repository.file(&asked.id, "Kconfig").map_err(git)?;
+            let kconfig = repository.file(&asked.id, "Kconfig")?;
             kconfig.is_none().then(|| asked.shown())
         }
         // A kernel's source may lie within another repository.

@@ -147,6 +147,8 @@ fn the_first_signal_ends_the_wait_for_standard_input() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    // It stays open until the end.
+    let input = child.stdin.take();
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     errors.read_line(&mut line).unwrap();
@@ -155,6 +157,6 @@ fn the_first_signal_ends_the_wait_for_standard_input() {
         .args(["-INT", &child.id().to_string()])
         .status();
     assert!(kill.unwrap().success());
-    // Standard input stays open until here.
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(input);
 }

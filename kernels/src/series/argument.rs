@@ -1,5 +1,4 @@
-//! What an argument of the command line means: a file, a folder, the standard input, a
-//! revision range.
+//! What an argument of the command line means: a file, a folder, a revision range.
 
 use std::ffi::OsString;
 use std::fs;
@@ -42,13 +41,6 @@ pub(crate) fn mails(
 ) -> Result<(String, Vec<Mail>), SeriesError> {
     let cwd = reader.cwd;
     let path = cwd.join(word);
-    if word == "-" {
-        let bytes = files::read_stdin(LARGEST + 1).map_err(|source| SeriesError::Read {
-            path: word.into(),
-            source,
-        })?;
-        return Ok(("stdin".to_owned(), read(Path::new("-"), bytes, reader)?));
-    }
     if !word.is_empty() && path.is_dir() {
         return folder(&path, reader);
     }

@@ -84,28 +84,30 @@ impl ConfidenceTarget {
             noise,
             confidence,
         } = self;
-        let check = |what, value, range, holds: bool| match holds {
-            true => Ok(()),
-            false => Err(NoPlan::Range { what, value, range }),
-        };
-        check(
-            "the rate",
-            rate,
-            "more than 0 up to 1",
-            rate > 0.0 && rate <= 1.0,
-        )?;
-        check(
-            "the noise",
-            noise,
-            "0 to less than 1",
-            (0.0..1.0).contains(&noise),
-        )?;
-        check(
-            "the confidence",
-            confidence,
-            "more than 0 and less than 1",
-            confidence > 0.0 && confidence < 1.0,
-        )?;
+        for (what, value, range, is_allowed) in [
+            (
+                "the rate",
+                rate,
+                "more than 0 and at most 1",
+                rate > 0.0 && rate <= 1.0,
+            ),
+            (
+                "the noise",
+                noise,
+                "at least 0 and less than 1",
+                (0.0..1.0).contains(&noise),
+            ),
+            (
+                "the confidence",
+                confidence,
+                "more than 0 and less than 1",
+                confidence > 0.0 && confidence < 1.0,
+            ),
+        ] {
+            if !is_allowed {
+                return Err(NoPlan::Range { what, value, range });
+            }
+        }
         let alike = NoPlan::Alike {
             rate,
             noise,

@@ -1,7 +1,5 @@
 //! The report of a bisection, as `report.json` and as text.
 
-use std::fmt::Write as _;
-
 use comfy_table::{CellAlignment, Table, presets};
 use numalab_kernels::source::repository::abbreviated;
 use serde::{Deserialize, Serialize};
@@ -103,57 +101,22 @@ impl Outcome {
 
 /// The report as text.
 pub fn text(report: &Report) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{} in {}",
-        report.scenario,
-        report.repository.display()
-    );
-    if let (Some(mode), Some(accelerator), Some(qemu), Some(image)) = (
-        &report.mode,
-        &report.accelerator,
-        &report.qemu,
-        &report.guest_image,
-    ) {
-        let _ = write!(
-            text,
-            "{mode} mode, {accelerator}, QEMU {qemu}, guest image {}",
-            short(image)
-        );
-        match report.plan {
-            Some(plan) => {
-                let _ = writeln!(text, "\n{plan}");
-            }
-            None => {
-                let seeds: Vec<String> = report.seeds.iter().map(u64::to_string).collect();
-                let _ = writeln!(text, ", seeds {}", seeds.join(" "));
-            }
-        }
-    }
-    if report.resumed > 0 {
-        let _ = writeln!(
-            text,
-            "the first {} commits were judged by an earlier, interrupted run",
-            report.resumed
-        );
-    }
-    text.push('\n');
+    let mut text = heading(report);
     text.push_str(&table(&report.steps));
     for step in &report.steps {
+        let shown = step.shown();
         if step.result.mark == Mark::Skip {
             let why = escape(step.result.why.as_bytes());
-            let _ = writeln!(text, "\n{} was skipped: {why}", step.shown());
+            text.push_str(&format!("\n{shown} was skipped: {why}\n"));
         }
         if let Some(host) = &step.result.host {
             let host = escape(host.as_bytes());
-            let _ = writeln!(
-                text,
-                "  this machine may be the cause ({host}): the same command tries it again"
-            );
+            text.push_str(&format!(
+                "  this machine may be the cause ({host}): the same command tries it again\n"
+            ));
         }
         for note in &step.result.notes {
-            let _ = writeln!(text, "{}: {}", step.shown(), escape(note.as_bytes()));
+            text.push_str(&format!("{shown}: {}\n", escape(note.as_bytes())));
         }
     }
     text.push('\n');
@@ -164,8 +127,36 @@ pub fn text(report: &Report) -> String {
              cache effects, latency or throughput.\n",
         );
     }
-    let _ = writeln!(text, "repeat: {}", report.repeat);
-    text
+    text + &format!("repeat: {}\n", report.repeat)
+}
+
+fn heading(report: &Report) -> String {
+    let mut text = format!("{} in {}\n", report.scenario, report.repository.display());
+    if let (Some(mode), Some(accelerator), Some(qemu), Some(image)) = (
+        &report.mode,
+        &report.accelerator,
+        &report.qemu,
+        &report.guest_image,
+    ) {
+        let how = match report.plan {
+            Some(plan) => format!("\n{plan}"),
+            None => {
+                let seeds: Vec<String> = report.seeds.iter().map(u64::to_string).collect();
+                format!(", seeds {}", seeds.join(" "))
+            }
+        };
+        let image = short(image);
+        text.push_str(&format!(
+            "{mode} mode, {accelerator}, QEMU {qemu}, guest image {image}{how}\n"
+        ));
+    }
+    if report.resumed > 0 {
+        let resumed = report.resumed;
+        text.push_str(&format!(
+            "the first {resumed} commits were judged by an earlier, interrupted run\n"
+        ));
+    }
+    text + "\n"
 }
 
 fn table(steps: &[BisectStep]) -> String {
@@ -222,51 +213,43 @@ fn seen(step: &BisectStep) -> String {
 }
 
 fn answer(report: &Report) -> String {
-    let mut text = String::new();
-    let named = |id: &str| {
-        let step = report.steps.iter().find(|step| step.commit == id);
-        step.map_or_else(|| abbreviated(id).to_owned(), BisectStep::shown)
-    };
+    let step_of = |id: &str| report.steps.iter().find(|step| step.commit == id);
+    let named =
+        |id: &str| step_of(id).map_or_else(|| abbreviated(id).to_owned(), BisectStep::shown);
     match &report.outcome {
         Outcome::Found { commit } => {
-            let _ = writeln!(text, "{commit} is the first bad commit");
-            let _ = writeln!(text, "  {}", named(commit));
-            if let Some(step) = report.steps.iter().find(|step| step.commit == *commit) {
-                let _ = writeln!(text, "  {}", escape(step.result.why.as_bytes()));
+            let mut text = format!("{commit} is the first bad commit\n  {}\n", named(commit));
+            if let Some(step) = step_of(commit) {
+                text.push_str(&format!("  {}\n", escape(step.result.why.as_bytes())));
             }
-            let verified = match report.verified.len() {
-                0 => "not verified by a clean build (--no-verify)",
-                1 => "verified: built from scratch, it is bad",
-                _ => "verified: built from scratch, it is bad and its parent is good",
-            };
-            let _ = writeln!(text, "{verified}");
-            let other = report.verified.iter().find(|step| differs(report, step));
-            if let Some(step) = other {
-                let _ = writeln!(
-                    text,
-                    "note: the clean build of {} gave another image than the search's build",
+            text.push_str(match report.verified.len() {
+                0 => "not verified by a clean build (--no-verify)\n",
+                1 => "verified: built from scratch, it is bad\n",
+                _ => "verified: built from scratch, it is bad and its parent is good\n",
+            });
+            if let Some(step) = report.verified.iter().find(|step| differs(report, step)) {
+                text.push_str(&format!(
+                    "note: the clean build of {} gave another image than the search's build\n",
                     step.shown()
-                );
+                ));
             }
+            text
         }
         Outcome::Range { commits } => {
-            let _ = writeln!(
-                text,
-                "only skipped commits are left: the first bad commit is one of these {}",
+            let mut text = format!(
+                "only skipped commits are left: the first bad commit is one of these {}\n",
                 commits.len()
             );
-            let by_host = |id: &String| {
-                let mut steps = report.steps.iter();
-                steps.any(|step| step.commit == *id && step.result.host.is_some())
-            };
             for id in commits {
-                let _ = writeln!(text, "  {}", named(id));
+                text.push_str(&format!("  {}\n", named(id)));
             }
-            if commits.iter().any(by_host) {
+            let failed = |id: &String| step_of(id).is_some_and(|step| step.result.host.is_some());
+            if commits.iter().any(failed) {
                 text.push_str(
                     "this machine may have failed for some of them: give the same command again\n",
                 );
             }
+            text
         }
         Outcome::End {
             role,
@@ -284,18 +267,16 @@ fn answer(report: &Report) -> String {
                 Mark::Skip => "cannot be judged",
             };
             let why = escape(why.as_bytes());
-            let _ = writeln!(text, "{end} {} {is}: {why}", named(commit));
-            text.push_str("nothing was searched\n");
-        }
-        Outcome::Unverified { commit } => {
-            let _ = writeln!(
-                text,
-                "the search found {}, but a clean build contradicts it: there is no answer",
+            format!(
+                "{end} {} {is}: {why}\nnothing was searched\n",
                 named(commit)
-            );
+            )
         }
+        Outcome::Unverified { commit } => format!(
+            "the search found {}, but a clean build contradicts it: there is no answer\n",
+            named(commit)
+        ),
     }
-    text
 }
 
 /// Whether a clean build's image differs from the search's.

@@ -5,9 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use numalab_kernels::KernelError;
-use numalab_kernels::source::SourceError;
-use numalab_kernels::source::repository::{Commit, RepositoryError, abbreviated};
+use numalab_kernels::source::repository::{Commit, abbreviated};
 
 use super::confidence::RepetitionPlan;
 use super::ends::BisectRequest;
@@ -53,7 +51,7 @@ impl<'a, C: Commits> Search<'a, C> {
     pub(super) fn announce(&self, plan: Option<RepetitionPlan>) -> Result<(), Error> {
         let BisectRequest { good, bad, .. } = self.request;
         let good = std::slice::from_ref(&good.id);
-        let count = self.graph.count(&bad.id, good).map_err(fault)?;
+        let count = self.graph.count(&bad.id, good)?;
         let steps = steps(count);
         self.ui.say(&format!(
             "{count} commits after {} up to {}: both ends, then about {steps} steps",
@@ -102,7 +100,7 @@ impl<'a, C: Commits> Search<'a, C> {
         self.announce_rest(&bad, &good)?;
         let mut skipped = BTreeSet::new();
         let outcome = loop {
-            let next = self.graph.next(&bad, &good, &skipped).map_err(fault)?;
+            let next = self.graph.next(&bad, &good, &skipped)?;
             match next {
                 Next::Found => break Outcome::Found { commit: bad },
                 Next::OnlySkipped(mut rest) => {
@@ -135,7 +133,7 @@ impl<'a, C: Commits> Search<'a, C> {
     async fn verify(&mut self, commit: String) -> Result<(Outcome, Vec<BisectStep>), Error> {
         let mut verified = Vec::new();
         let mut expected = vec![(commit.clone(), Mark::Bad)];
-        if let Some(parent) = self.graph.parent(&commit).map_err(fault)? {
+        if let Some(parent) = self.graph.parent(&commit)? {
             expected.push((parent, Mark::Good));
         }
         for (id, mark) in expected {
@@ -155,7 +153,7 @@ impl<'a, C: Commits> Search<'a, C> {
             return Ok(step.clone());
         }
         let repository = self.request.repository;
-        let commit = repository.commit(id).map_err(fault)?;
+        let commit = repository.commit(id)?;
         self.ui.say(&format!(
             "{} {}",
             match role {
@@ -186,7 +184,7 @@ impl<'a, C: Commits> Search<'a, C> {
     }
 
     fn announce_rest(&self, bad: &str, good: &[String]) -> Result<(), Error> {
-        let left = self.graph.count(bad, good).map_err(fault)?;
+        let left = self.graph.count(bad, good)?;
         let steps = steps(left);
         // Unlike the first build, the latest one is like those to come.
         let last = self.state.steps().iter().rev().find(|step| !step.clean);
@@ -213,10 +211,6 @@ fn estimate(steps: u32, measured: Option<f64>) -> Duration {
         None => 600.0 / processors + 60.0 / processors * f64::from(steps + 1),
     };
     Duration::from_secs_f64(seconds)
-}
-
-fn fault(error: RepositoryError) -> Error {
-    Error::Kernel(KernelError::from(SourceError::from(error)))
 }
 
 fn spoken(time: Duration) -> String {
