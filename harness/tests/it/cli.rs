@@ -114,7 +114,7 @@ fn a_scenario_s_mistake_is_shown_where_it_stands() {
     let folder = folder();
     let file = scenario(
         folder.path(),
-        "summary: mine\nmachine: { nodes: 2 }\nsteps:\n  - run: [ { sleep: 3 parsecs } ]\nexpect: []\n",
+        "summary: mine\nmachine: { nodes: 2 }\nsteps:\n  - run: [ { sleep: 3 parsecs } ]\n  - run: [ { sleep: 4 ells } ]\nexpect: []\n",
     );
     numalab(folder.path())
         .args(["run", &file, "--kernel", "linux-6.12"])
@@ -122,7 +122,7 @@ fn a_scenario_s_mistake_is_shown_where_it_stands() {
         .code(2)
         .stderr(contains("mine.yaml:4:21"))
         .stderr(contains("is no duration such as 100ms"))
-        .stderr(contains("nothing is expected"));
+        .stderr(contains("mine.yaml:5:21"));
 }
 
 #[test]
