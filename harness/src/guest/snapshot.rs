@@ -6,6 +6,8 @@
 //! the run boots cold.
 
 mod entry;
+mod failed_boot;
+mod request;
 
 use std::collections::HashMap;
 use std::io;
@@ -14,30 +16,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use numalab_kernels::cache::{CacheError, Part, TempEntry};
-use numalab_kernels::digest::Digester;
+use numalab_kernels::cache::{CacheError, CachedEntry, Lookup, Part, TempEntry, Wait};
 use numalab_kernels::{Cache, Digest};
-use numalab_protocol::{CONTRACT, WINDOW_NS, pages};
+use numalab_protocol::pages;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use self::entry::{Manifest, SCHEMA, SnapshotLookup};
+use self::entry::Manifest;
 use crate::cache::build_lock::BuildLock;
 use crate::error::Error;
 use crate::error_chain::sentence;
-use crate::guest::argv::{self, Boot, HostOptions, Monitor, Start};
-use crate::guest::deadline::{Deadlines, Waited};
-use crate::guest::follow::FollowError;
+use crate::guest::argv::{Boot, Start};
+use crate::guest::deadline::Deadlines;
 use crate::guest::lifecycle::{self, GuestEvent, Limits, SaveError};
-use crate::guest::outcome::{End, GuestError, Outcome};
+use crate::guest::outcome::End;
 use crate::guest::qcow2;
-use crate::guest::qemu::Qemu;
 use crate::guest::slots::{Need, SlotError, Slots, Waiting};
 use crate::timing::{Activity, Stopwatch};
 use crate::ui::Ui;
 
 pub use self::entry::{Copied, Saved};
+pub use self::failed_boot::FailedBoot;
+pub use self::request::SnapshotRequest;
 
 /// How many times a boot whose window was missed is tried in all.
 const BOOTS: u32 = 4;
@@ -60,15 +61,6 @@ pub enum Snapshot {
     None,
 }
 
-/// A boot that was to be saved and failed. Its files are removed when this is dropped.
-#[derive(Debug)]
-pub struct FailedBoot {
-    end: End,
-    console: Utf8PathBuf,
-    records: Utf8PathBuf,
-    _entry: TempEntry,
-}
-
 /// The snapshots in a cache, as one process uses them.
 #[derive(Debug)]
 pub struct Snapshots {
@@ -78,22 +70,6 @@ pub struct Snapshots {
     guests: Mutex<HashMap<Digest, Cell>>,
     /// Whether saving has failed for a reason that concerns all guests.
     off: AtomicBool,
-}
-
-/// Which snapshot is wanted.
-#[derive(Debug, Clone, Copy)]
-pub struct SnapshotRequest<'a> {
-    /// The QEMU that runs it.
-    pub qemu: &'a Qemu,
-    /// The cold boot that it replaces. Only what the guest can see of it matters: not where
-    /// files lie, and not what is in the plan's pages.
-    pub boot: &'a Boot,
-    /// SHA-256 of the kernel's image.
-    pub kernel: &'a str,
-    /// SHA-256 of the initramfs.
-    pub image: &'a str,
-    /// What to call it.
-    pub title: &'a str,
 }
 
 /// What does not hold for the next run, which tries again.
@@ -115,67 +91,6 @@ enum SnapshotError {
         #[source]
         source: io::Error,
     },
-}
-
-impl SnapshotRequest<'_> {
-    /// The name of the saved guest: the digest of all that it depends on.
-    pub fn key(&self) -> Digest {
-        let mut digester = Digester::new();
-        digester
-            .field("schema", SCHEMA.to_string())
-            .field("contract", CONTRACT.to_string())
-            .field("window", WINDOW_NS.to_string())
-            .field("qemu", self.qemu.text())
-            .field("kernel", self.kernel)
-            .field("image", self.image);
-        for argument in self.arguments() {
-            digester.field("argument", argument);
-        }
-        digester.finish()
-    }
-
-    /// QEMU's arguments, independent of where files lie.
-    fn arguments(&self) -> Vec<String> {
-        let boot = Boot {
-            console: entry::CONSOLE.into(),
-            records: entry::RECORDS.into(),
-            start: Start::Savable(entry::DISK.into()),
-            ..Boot::canonical(self.boot.machine.clone(), self.boot.platform)
-        };
-        let options = HostOptions {
-            sandbox: self.qemu.sandbox(),
-            monitor: Monitor::Descriptor(0),
-        };
-        argv::arguments(&boot, options)
-    }
-}
-
-impl FailedBoot {
-    /// Gives a run's guest the output and the end of this one.
-    ///
-    /// # Errors
-    /// A file cannot be copied or read.
-    pub(crate) fn outcome(&self, boot: &Boot) -> Result<Outcome, GuestError> {
-        for (from, to) in [
-            (&self.console, &boot.console),
-            (&self.records, &boot.records),
-        ] {
-            std::fs::copy(from, to).map_err(|source| FollowError::Io {
-                path: to.clone(),
-                source,
-            })?;
-        }
-        let end = self.end.repeated().unwrap_or(End::Reset);
-        lifecycle::recall(boot, &Limits::STANDARD, end)
-    }
-
-    fn may_be_the_hosts(&self) -> bool {
-        let waited = match &self.end {
-            End::Stuck { waited, .. } => Some(waited),
-            _ => None,
-        };
-        matches!(waited, Some(Waited::Wall { .. }))
-    }
 }
 
 impl Snapshots {
@@ -305,8 +220,8 @@ impl Snapshots {
         ui: &Ui,
         cancel: &CancellationToken,
     ) -> Result<Snapshot, SnapshotError> {
-        if let SnapshotLookup::Saved(saved) = self.find(key).await? {
-            return Ok(Snapshot::Saved(Arc::new(*saved)));
+        if let Lookup::Found(saved) = self.find(key).await? {
+            return Ok(saved);
         }
         let title = wanted.title;
         let on_wait = |holder: &str| {
@@ -319,9 +234,9 @@ impl Snapshots {
             BuildLock::acquire(cache, Part::Snapshots, &name, PATIENCE, on_wait, cancel).await?;
         match self.find(key).await? {
             // Another process has saved it meanwhile.
-            SnapshotLookup::Saved(saved) => return Ok(Snapshot::Saved(Arc::new(*saved))),
-            SnapshotLookup::Nothing => {}
-            SnapshotLookup::Damaged(why) => {
+            Lookup::Found(saved) => return Ok(saved),
+            Lookup::Missing => {}
+            Lookup::Damaged(why) => {
                 ui.warn(&format!(
                     "the snapshot of {title} is damaged and made again: {why}"
                 ));
@@ -329,18 +244,22 @@ impl Snapshots {
                 self.cache.remove(&entry)?;
             }
         }
-        self.save(wanted, key, ui, cancel).await
+        self.save(wanted, ui, cancel).await
     }
 
-    async fn find(&self, key: Digest) -> Result<SnapshotLookup, SnapshotError> {
+    async fn find(&self, key: Digest) -> Result<Lookup<Snapshot>, SnapshotError> {
         let cache = self.cache.clone();
-        blocking(move || Ok(entry::find(&cache, key)?)).await
+        let found = blocking(move || Ok(CachedEntry::find(&cache, key, &Wait::HANDOVER)?)).await?;
+        Ok(match found {
+            Lookup::Found(entry) => Lookup::Found(Snapshot::Saved(Arc::new(Saved(entry)))),
+            Lookup::Damaged(why) => Lookup::Damaged(why),
+            Lookup::Missing => Lookup::Missing,
+        })
     }
 
     async fn save(
         &self,
         wanted: &SnapshotRequest<'_>,
-        key: Digest,
         ui: &Ui,
         cancel: &CancellationToken,
     ) -> Result<Snapshot, SnapshotError> {
@@ -385,17 +304,12 @@ impl Snapshots {
             }
         };
         drop((slot, timed));
-        let arguments = wanted.arguments();
-        let (kernel, image) = (wanted.kernel.to_owned(), wanted.image.to_owned());
-        let qemu = wanted.qemu.text().to_owned();
-        let saved = blocking(move || {
-            for page in &boot.pages {
-                std::fs::remove_file(page).map_err(io_error("remove", page))?;
-            }
-            let manifest = Manifest::new(key, kernel, image, qemu, arguments, entry.path())?;
-            Ok(entry::publish(entry, manifest)?)
-        });
-        Ok(Snapshot::Saved(Arc::new(saved.await?)))
+        for page in &boot.pages {
+            std::fs::remove_file(page).map_err(io_error("remove", page))?;
+        }
+        let manifest = Manifest::new(wanted);
+        let saved = blocking(move || Ok(Saved::publish(entry, manifest)?)).await?;
+        Ok(Snapshot::Saved(Arc::new(saved)))
     }
 
     /// A temporary entry with all that a boot writes to.
@@ -414,9 +328,9 @@ impl Snapshots {
         }
         let boot = Boot {
             pages: std::array::from_fn(|index| std::mem::take(&mut pages[index])),
-            console: folder.join(entry::CONSOLE),
-            records: folder.join(entry::RECORDS),
-            start: Start::Savable(write(entry::DISK, &qcow2::empty())?),
+            console: folder.join(request::CONSOLE),
+            records: folder.join(request::RECORDS),
+            start: Start::Savable(write(request::DISK, &qcow2::empty())?),
             ..wanted.boot.clone()
         };
         Ok((entry, boot))

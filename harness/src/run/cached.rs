@@ -12,7 +12,6 @@ use crate::error_chain::sentence;
 use crate::guest::lifecycle::{self, Limits};
 use crate::guest::outcome::{End, Outcome};
 use crate::run::cached_run::{CacheLookup, CachedRun, CachedRuns, FILES, Manifest};
-use crate::run::identity::RunIdentity;
 use crate::run::prepare::Prepared;
 use crate::run::record_diff::RecordDiff;
 use crate::run::request::RunRequest;
@@ -30,9 +29,8 @@ pub(super) struct Lookup<'r> {
 
 impl<'r> Lookup<'r> {
     pub(super) fn new(runner: &'r Runner, request: &RunRequest<'_>) -> Lookup<'r> {
-        let key = RunIdentity::of(runner, request).map(|identity| identity.key());
         Lookup {
-            place: runner.cached_runs().zip(key),
+            place: runner.cached_runs().zip(runner.cache_key(request)),
             found: CacheLookup::Nothing,
             _lock: None,
         }
@@ -108,7 +106,8 @@ impl<'r> Lookup<'r> {
         let whole = end == GuestEnd::Whole;
         let folder = prepared.folder.path();
         let inputs = runner.inputs(prepared.request);
-        let manifest = Manifest::new(key, inputs, ran.started_from, ran.times, folder);
+        let (started_from, times) = (ran.started_from, ran.times);
+        let manifest = Manifest::new(key, inputs, started_from, times, folder.to_owned());
         let determinism = match self.found {
             CacheLookup::Nothing if whole => {
                 cached_runs.keep(manifest, false, ui).await;
@@ -123,7 +122,7 @@ impl<'r> Lookup<'r> {
             CacheLookup::CachedRun(then) => match difference(&then, folder) {
                 Ok(None) if whole => {
                     cached_runs.keep(manifest, false, ui).await;
-                    let at = then.at().to_string();
+                    let at = then.manifest.at.to_string();
                     Some(DeterminismCheck::Identical { at })
                 }
                 Ok(differs) => {
@@ -140,7 +139,7 @@ impl<'r> Lookup<'r> {
                 let what = format!(
                     "earlier runs of the same inputs gave different records, in {} and {}; \
                      remove both to start over",
-                    then.place().display(),
+                    then.folder().display(),
                     other.display()
                 );
                 Some(different(&then, folder, what))
@@ -187,8 +186,9 @@ enum Unusable {
 
 /// Copies a cached result into a run's folder, and reads it.
 fn read(prepared: &Prepared<'_>, cached_run: &CachedRun) -> Result<Ran, Unusable> {
+    let manifest = &cached_run.manifest;
     for name in FILES {
-        std::fs::copy(cached_run.file(name), prepared.folder.file(name))
+        std::fs::copy(cached_run.folder().join(name), prepared.folder.file(name))
             .map_err(|error| Unusable::Host(format!("cannot be copied: {error}")))?;
     }
     let outcome = lifecycle::recall(&prepared.boot, &Limits::STANDARD, End::PowerOff)
@@ -196,11 +196,11 @@ fn read(prepared: &Prepared<'_>, cached_run: &CachedRun) -> Result<Ran, Unusable
     match GuestEnd::of(&outcome) {
         Some(GuestEnd::Whole) => Ok(Ran {
             cached: Some(CachedResult {
-                at: cached_run.at().to_string(),
-                started_from: cached_run.started_from(),
-                times: cached_run.times(),
-                folder: cached_run.folder().to_owned(),
-                key: cached_run.key().to_string(),
+                at: manifest.at.to_string(),
+                started_from: manifest.started_from,
+                times: manifest.times,
+                folder: manifest.folder.clone(),
+                key: manifest.key.to_string(),
             }),
             ..Ran::new(Ok(outcome), StartedFrom::Cache)
         }),
@@ -217,7 +217,10 @@ fn difference(then: &CachedRun, now: &Utf8Path) -> Result<Option<String>, String
         let read = |path: PathBuf| {
             std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
         };
-        let (then, now) = (read(then.file(name))?, read(now.join(name).into())?);
+        let (then, now) = (
+            read(then.folder().join(name))?,
+            read(now.join(name).into())?,
+        );
         let diff = RecordDiff::of(&then, &now);
         if let RecordDiff::Differs { .. } = &diff {
             let text = diff.to_string();
@@ -231,7 +234,7 @@ fn difference(then: &CachedRun, now: &Utf8Path) -> Result<Option<String>, String
 fn different(then: &CachedRun, now: &Utf8Path, what: String) -> DeterminismCheck {
     let utf8 = |path: &Path| path.to_string_lossy().into_owned().into();
     DeterminismCheck::Different {
-        then: utf8(then.place()),
+        then: utf8(then.folder()),
         now: now.to_owned(),
         what,
     }

@@ -92,8 +92,8 @@ impl CachedRuns {
     pub(crate) fn may_use(&self, cached_run: &CachedRun, title: &str, ui: &Ui) -> bool {
         match &self.policy {
             CachePolicy::Fresh => false,
-            CachePolicy::Session(session) => cached_run.session() == Some(session),
-            CachePolicy::All(share) if share.draws(cached_run.key()) => {
+            CachePolicy::Session(session) => cached_run.manifest.session.as_ref() == Some(session),
+            CachePolicy::All(share) if share.draws(cached_run.manifest.key) => {
                 ui.say(&format!("{title} is cached and run again: {share}"));
                 false
             }
@@ -136,13 +136,12 @@ impl CachedRuns {
 
     /// Caches a run. One that differs from the cached one is put beside it (`differs`). A
     /// failure is reported once and changes no result.
-    pub(crate) async fn keep(&self, manifest: Manifest, differs: bool, ui: &Ui) {
+    pub(crate) async fn keep(&self, mut manifest: Manifest, differs: bool, ui: &Ui) {
         let cache = self.cache.clone();
-        let session = match &self.policy {
-            CachePolicy::Session(session) => Some(session.clone()),
-            CachePolicy::All(_) | CachePolicy::Fresh => None,
-        };
-        let kept = blocking(move || entry::publish(&cache, manifest, session, differs));
+        if let CachePolicy::Session(session) = &self.policy {
+            manifest.session = Some(session.clone());
+        }
+        let kept = blocking(move || entry::publish(&cache, manifest, differs));
         if let Err(error) = kept.await {
             self.report(&error, ui);
         }

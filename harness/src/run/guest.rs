@@ -13,7 +13,6 @@ use crate::guest::lifecycle::{self, GuestError, GuestEvent, Limits};
 use crate::guest::outcome::{End, Outcome};
 use crate::guest::slots::{Need, Slot, SlotError, Waiting};
 use crate::guest::snapshot::{Copied, Saved, Snapshot, SnapshotRequest, Snapshots};
-use crate::run::identity::RunIdentity;
 use crate::run::prepare::Prepared;
 use crate::run::request::RunRequest;
 use crate::run::result::{Ran, StartedFrom, Times};
@@ -183,11 +182,11 @@ fn not_restored(outcome: &Outcome, copied: &Copied) -> bool {
 
 fn note_duration(runner: &Runner, request: &RunRequest<'_>, ran: &Ran) {
     let whole = ran.outcome.as_ref().is_ok_and(Outcome::is_whole);
-    if let Some(identity) = RunIdentity::of_any_seed(runner, request).filter(|_| whole) {
+    if let Some(shape) = runner.shape(request).filter(|_| whole) {
         let (scenario, kernel) = (&request.scenario.name, &request.kernel.digest);
         let (cpu, cold) = (ran.times.qemu_cpu_ms, ran.started_from == StartedFrom::Cold);
         let durations = &runner.builder.durations;
-        durations.note(identity.shape(), scenario, kernel, cpu, cold);
+        durations.note(shape, scenario, kernel, cpu, cold);
     }
 }
 

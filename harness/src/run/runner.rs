@@ -3,6 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use numalab_kernels::cache::Part;
 use numalab_kernels::{Cache, Digest};
+use numalab_protocol::pages;
 use tokio_util::sync::CancellationToken;
 
 use super::firmware;
@@ -270,10 +271,30 @@ impl Runner {
         cached_runs.filter(|_| self.builder.firmware.is_some())
     }
 
+    /// What a run's result depends on, with these pages as its plan; `None` if its mode is not
+    /// possible, which running it reports.
+    fn identity<'a>(
+        &'a self,
+        request: &'a RunRequest<'_>,
+        pages: Vec<Vec<u8>>,
+    ) -> Option<RunIdentity<'a>> {
+        Some(RunIdentity {
+            machine: &request.machine,
+            platform: self.platform(request).ok()?,
+            pages,
+            qemu: self.builder.qemu.text(),
+            firmware: self.builder.firmware.as_deref().unwrap_or_default(),
+            kernel: &request.kernel.digest,
+            image: self.image(request.kernel).1,
+            plan_in: request.kernel.plan_in,
+        })
+    }
+
     /// The name of a run's result in the cache, if it can be cached.
     pub(crate) fn cache_key(&self, request: &RunRequest<'_>) -> Option<Digest> {
         self.cached_runs()?;
-        Some(RunIdentity::of(self, request)?.key())
+        let pages = pages::encode(&request.plan()).ok()?;
+        Some(self.identity(request, pages)?.key())
     }
 
     /// Whether a run's result is in the cache; its files are not checked.
@@ -283,19 +304,30 @@ impl Runner {
         cached_runs.is_some_and(|(cached_runs, key)| cached_runs.contains(key))
     }
 
-    /// A name for the snapshot that a run is restored from, if it can be.
+    /// A name for the snapshot that a run is restored from, if it can be. The guest has not
+    /// read its plan yet.
     pub(crate) fn boot_key(&self, request: &RunRequest<'_>) -> Option<Digest> {
         self.builder.snapshots.as_ref()?;
         let can_be_saved = request.kernel.can_be_saved();
-        let identity = RunIdentity::of_boot(self, request).filter(|_| can_be_saved)?;
-        Some(identity.key())
+        Some(
+            self.identity(request, Vec::new())
+                .filter(|_| can_be_saved)?
+                .key(),
+        )
+    }
+
+    /// The name under which a run's duration is kept, whatever its kernel, its seed and what
+    /// it watches.
+    pub(super) fn shape(&self, request: &RunRequest<'_>) -> Option<Digest> {
+        let plan = request.scenario.plan(&request.machine, 0);
+        Some(self.identity(request, pages::encode(&plan).ok()?)?.shape())
     }
 
     /// How long a run is expected to take.
     pub fn expected(&self, request: &RunRequest<'_>) -> Expected {
-        let known = RunIdentity::of_any_seed(self, request).and_then(|identity| {
-            let (durations, kernel) = (&self.builder.durations, &request.kernel.digest);
-            durations.expected(identity.shape(), kernel)
+        let known = self.shape(request).and_then(|shape| {
+            let durations = &self.builder.durations;
+            durations.expected(shape, &request.kernel.digest)
         });
         known.unwrap_or_else(|| Expected {
             cpu: estimate::guess(&request.plan()),
