@@ -1,6 +1,7 @@
 //! Which kernel is booted, and how: what the workspace knows and every report names.
 
 use camino::Utf8PathBuf;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Which kernel.
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct KernelId {
     /// How it is called.
     pub name: String,
-    /// The word of a command line that means it.
+    /// The kernel spec of a command line that names it.
     pub word: String,
     /// `uname -r`, from the image.
     pub release: String,
@@ -19,8 +20,8 @@ pub struct KernelId {
     /// The image.
     pub path: Utf8PathBuf,
     /// When it came into the store.
-    pub stored: String,
-    /// Hunks of its patches that were put elsewhere than they say, as sentences.
+    pub stored: Timestamp,
+    /// Hunks of its patches that were applied at another place, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<String>,
     /// The guest image with the modules that it needs, where it needs any.
@@ -29,8 +30,8 @@ pub struct KernelId {
     /// How the plan gets into a guest.
     #[serde(default, skip_serializing_if = "PlanIn::is_fw_cfg")]
     pub plan_in: PlanIn,
-    /// Whether its guests are never restored from a saved one: that this gives the bytes of
-    /// a cold boot is held by tests for numalab's own configuration only.
+    /// Whether its guests always boot cold: that a restored guest gives the same bytes is tested
+    /// for numalab's own configuration only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always_cold: bool,
 }

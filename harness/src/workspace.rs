@@ -99,7 +99,7 @@ impl Workspace {
         }
     }
 
-    /// The kernel that a word of the command line means.
+    /// The kernel that a kernel spec of the command line names.
     ///
     /// # Errors
     /// It means none.
@@ -206,7 +206,7 @@ impl Workspace {
             source: provenance.map(|built| built.source.version.clone()),
             digest: kernel.image_digest.to_string(),
             path: utf8(&kernel.image)?,
-            stored: kernel.manifest.at.to_string(),
+            stored: kernel.manifest.at,
             moved: provenance.map_or_else(Vec::new, |built| built.moved.clone()),
             initramfs: image.as_ref().map(|image| GuestImage {
                 path: image.path.clone(),

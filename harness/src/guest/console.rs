@@ -1,7 +1,6 @@
-//! The kernel's console: looked through for trouble, never for results.
+//! The kernel's console: searched for faults, never for results.
 //!
-//! Works on bytes, in whatever pieces they come. Which messages are trouble is in
-//! `trouble`; what follows from it is the caller's.
+//! Takes bytes in pieces of any size. `fault_kind` knows which messages are faults.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::LazyLock;
@@ -10,26 +9,26 @@ use regex::bytes::Regex;
 
 use super::fault_kind::{FaultKind, Severity, classify};
 
-/// The most bytes of a line that are looked at.
+/// The most bytes of a line that are searched.
 const LINE_LIMIT: usize = 4096;
 
 /// Lines of an excerpt after its first: a warning with registers and a short call trace.
 const EXCERPT_LINES: usize = 40;
 
-/// The most troubles of each kind that are kept; a guest that warns without end is no more
-/// broken, and what it says otherwise still has its room.
-pub const TROUBLES: usize = 100;
+/// The most faults of each kind that are kept. A guest that warns without end is not more
+/// broken, and its other faults still find room.
+pub const FAULTS: usize = 100;
 
 /// What `WARN` and `BUG` begin with (`CUT_HERE` of `include/asm-generic/bug.h`).
 const CUT_HERE: &[u8] = b"------------[ cut here ]";
 
-/// The most lines that a warning's own words may have.
+/// The most lines of a warning's own text.
 const HEADING_LINES: usize = 4;
 
 /// Lines that are kept for "the last console lines".
 const LAST_LINES: usize = 20;
 
-/// A piece of trouble.
+/// A fault that the console shows.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ConsoleFault {
     /// What kind.
@@ -50,7 +49,7 @@ pub struct ConsoleFault {
     pub heading: String,
 }
 
-/// How many troubles were not kept, by kind.
+/// How many faults were not kept, by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(transparent)]
 pub struct Suppressed {
@@ -75,8 +74,8 @@ impl Suppressed {
         self.kinds.iter().map(|(kind, count)| (*kind, *count))
     }
 
-    /// The kind that says most: of the worst severity, and of those one that is the guest's
-    /// own rather than a busy host's.
+    /// The kind that matters most: of the worst severity, and preferably one that a busy host
+    /// cannot cause.
     pub fn worst(&self) -> Option<FaultKind> {
         let weight = |kind: &FaultKind| (kind.severity(), !kind.may_be_the_hosts());
         self.kinds.keys().copied().max_by_key(weight)
@@ -95,9 +94,9 @@ pub struct Console {
     stamps: bool,
     last: VecDeque<String>,
     console_faults: Vec<ConsoleFault>,
-    /// Lines that still belong to the last trouble, kept or not.
+    /// Lines that still belong to the last fault, kept or not.
     excerpt_left: usize,
-    /// Whether the last trouble was kept.
+    /// Whether the last fault was kept.
     kept: bool,
     /// The lines since the last `cut here`, while they may still be a heading.
     heading: Option<Vec<String>>,
@@ -105,8 +104,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Takes more bytes. Returns the troubles that they bring; their excerpts are not
-    /// complete yet.
+    /// Takes more bytes. Returns the faults in them; their excerpts are not complete yet.
     pub fn push(&mut self, bytes: &[u8]) -> &[ConsoleFault] {
         let before = self.console_faults.len();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -125,8 +123,8 @@ impl Console {
         &self.console_faults[before..]
     }
 
-    /// Looks at a last line without a line feed: a guest that stops in a panic may not end
-    /// it.
+    /// Takes the last line although it has no line feed: a guest that stops in a panic may
+    /// not end it.
     pub fn finish(&mut self) -> &[ConsoleFault] {
         let before = self.console_faults.len();
         if !self.pending.is_empty() {
@@ -136,7 +134,7 @@ impl Console {
         &self.console_faults[before..]
     }
 
-    /// The troubles so far, at most [`TROUBLES`] of each kind.
+    /// The faults so far, at most [`FAULTS`] of each kind.
     pub fn console_faults(&self) -> &[ConsoleFault] {
         &self.console_faults
     }
@@ -151,7 +149,7 @@ impl Console {
         self.last.iter().map(String::as_str)
     }
 
-    /// Gives away the troubles, what was not kept of them, and the last lines.
+    /// The faults, how many were not kept, and the last lines.
     pub fn into_parts(self) -> (Vec<ConsoleFault>, Suppressed, Vec<String>) {
         (self.console_faults, self.suppressed, self.last.into())
     }
@@ -165,7 +163,7 @@ impl Console {
         self.stamps |= stamped;
         let kind = classify(message, stamped || !self.stamps);
         let heading = self.heading(message, kind);
-        // The call trace of a trouble belongs to it.
+        // The call trace of a fault belongs to it.
         let kind = kind.filter(|kind| *kind != FaultKind::CallTrace || self.excerpt_left == 0);
         match kind {
             Some(kind) if !self.has_room(kind) => {
@@ -211,7 +209,7 @@ impl Console {
         self.last.push_back(text);
     }
 
-    /// Follows what stands between `cut here` and a trouble, and gives it to the trouble.
+    /// Collects the lines between `cut here` and a fault, and returns them with the fault.
     fn heading(&mut self, message: &[u8], kind: Option<FaultKind>) -> String {
         if message.starts_with(CUT_HERE) {
             self.heading = Some(Vec::new());
@@ -229,7 +227,7 @@ impl Console {
             .console_faults
             .iter()
             .filter(|known| known.kind == kind);
-        alike.count() < TROUBLES
+        alike.count() < FAULTS
     }
 }
 

@@ -1,8 +1,8 @@
-//! How long guests take: cached in the cache, so that the longest can be started first
-//! and a budget can be kept.
+//! How long guests take, kept in the cache so that the longest can be started first and a
+//! budget can be met.
 //!
-//! What is cached is QEMU's processor time, which hardly depends on what else the host
-//! does. It changes no result: what cannot be read or written is only not known.
+//! Durations are QEMU's processor time, which hardly depends on what else the host does. They
+//! change no result: one that cannot be read or written is merely unknown.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,10 @@ use numalab_kernels::cache::Part;
 use numalab_kernels::{Cache, Digest};
 use serde::{Deserialize, Serialize};
 
-/// Kernels that are cached for one scenario; those used last stay.
+/// The most kernels for which a scenario's duration is kept; the oldest are dropped.
 const KERNELS: usize = 50;
 
-/// The durations that a cache remembers.
+/// The durations in a cache.
 #[derive(Debug, Clone)]
 pub struct Durations {
     folder: PathBuf,
@@ -44,7 +44,7 @@ pub enum Basis {
     Guessed,
 }
 
-/// What is cached of one scenario on one machine: a file.
+/// The file of one scenario on one machine.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Entry {
     /// For a person.
@@ -62,7 +62,7 @@ struct Took {
 }
 
 impl Durations {
-    /// The durations that a cache remembers.
+    /// The durations in a cache.
     pub fn new(cache: &Cache) -> Durations {
         Durations {
             folder: cache.part(Part::Durations),
@@ -80,7 +80,7 @@ impl Durations {
         Some(latest.expected(Basis::OtherKernel))
     }
 
-    /// Remembers how long a scenario took.
+    /// Records how long a scenario took.
     pub(crate) fn note(
         &self,
         shape: Digest,
@@ -105,7 +105,7 @@ impl Durations {
             };
             entry.kernels.remove(&oldest);
         }
-        // By one rename. Of two at the same time one is lost, which harms nothing.
+        // By one rename. If two processes write at once, one duration is lost, which is harmless.
         let written = tempfile::Builder::new()
             .prefix(".tmp-")
             .tempfile_in(&self.folder)

@@ -1,14 +1,12 @@
-//! Guest text made fit to be shown.
-//!
-//! A guest is not trusted: what it prints reaches a terminal only through [`escape`]. HTML
-//! and XML have their own rules on top, which are not known here.
+//! Makes guest text safe to show: what a guest prints reaches a terminal only through
+//! [`escape`].
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Decodes lossily and replaces whatever could act on a terminal, or make text look other
-/// than it is, by its number: control characters but the line feed, and Unicode's invisible
-/// and direction-changing characters. A carriage return at a line's end is dropped, and a
+/// Decodes lossily, and replaces characters that could control a terminal or disguise text by
+/// their numbers: control characters except the line feed, and Unicode's invisible and
+/// direction-changing characters. A carriage return at a line's end is dropped, and a
 /// tab becomes a space.
 pub fn escape(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());

@@ -1,6 +1,5 @@
-//! What a plan asks for, as an estimate on top of the standard deadlines.
-//!
-//! A bound from above, so that a long step is not taken for a hang; it predicts nothing.
+//! How long a plan may take, added to the standard deadlines so that a long step is not
+//! mistaken for a hang. It is an upper bound, not a prediction.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,8 +9,7 @@ use numalab_protocol::plan::{Actor, Command, Populate, Region, Until};
 
 use super::deadline::{Deadlines, StageLimit};
 
-/// How much more than the bound is allowed, for kernels that check themselves and for hosts
-/// that are slower than those it was measured on.
+/// A factor for debug kernels and for hosts that are slower than the one that was measured.
 const SAFETY: u32 = 4;
 
 /// The least CPU time of QEMU that a second of guest time is given, whatever the shift: the
@@ -75,7 +73,7 @@ impl Deadlines {
     }
 }
 
-/// CPU time of QEMU that a plan which never ran may take: a guess, for putting plans in order.
+/// Guesses the CPU time of QEMU for a plan that never ran, for sorting plans.
 pub fn guess(plan: &Plan) -> Duration {
     let regions = regions(plan);
     let lanes = plan

@@ -1,7 +1,6 @@
 //! A file that grows while it is read.
 //!
-//! Reads what has been added since the last time. When to look again is the caller's; so is
-//! what the bytes mean.
+//! Each read returns what has been added since the last one.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 /// The most bytes taken at once, so that one file does not keep the other waiting.
 const CHUNK: u64 = 256 * 1024;
 
-/// A file followed from its start.
+/// A file that is followed from its start.
 #[derive(Debug)]
 pub struct Follower {
     file: File,
@@ -67,8 +66,8 @@ impl Follower {
         })
     }
 
-    /// What has been added, at most 256 KiB of it; empty if there is nothing new. All that the
-    /// limit allows is given before it is an error: a flood's first lines tell what it is.
+    /// What has been added, at most 256 KiB of it; empty if there is nothing new. Everything up
+    /// to the limit is returned before the error: the first lines show what floods the file.
     pub fn more(&mut self) -> Result<Vec<u8>, FollowError> {
         let mut bytes = Vec::new();
         let most = match self.limit.saturating_sub(self.seen) {
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_told_at_once() {
+    fn a_missing_folder_is_reported_at_once() {
         let error = Follower::create(Utf8Path::new("/nonexistent/console"), 1).unwrap_err();
         assert_eq!(error.to_string(), "/nonexistent/console cannot be used");
     }

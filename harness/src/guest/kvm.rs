@@ -95,7 +95,7 @@ pub enum KvmError {
         #[source]
         source: io::Error,
     },
-    /// We were told to stop.
+    /// The probe was cancelled.
     #[error("probing KVM was interrupted")]
     Cancelled,
 }
@@ -274,7 +274,7 @@ enum Finding {
     Unclear(String),
 }
 
-/// What a guest that did not get ready says about KVM.
+/// What the end of a guest that did not get ready shows about KVM.
 fn judge(outcome: &Outcome) -> Finding {
     match &outcome.end {
         End::Stuck {
@@ -310,7 +310,7 @@ fn may_pass(end: &End) -> bool {
     }
 }
 
-/// Opening says what permission bits do not.
+/// Opens the device: permission bits do not show everything.
 fn open(device: &Path) -> Result<(), String> {
     let opened = File::options().read(true).write(true).open(device);
     let device = device.display();
@@ -325,7 +325,7 @@ fn open(device: &Path) -> Result<(), String> {
     })
 }
 
-/// A sign that KVM is not the ordinary one. The boot decides.
+/// A hint that KVM is not the usual one. The boot decides.
 fn distrusted() -> Option<&'static str> {
     Path::new("/sys/module/kvm_pvm").exists().then_some(
         "the host's kernel has the module kvm_pvm, which runs guests of its own kind only",

@@ -240,7 +240,7 @@ impl Guest {
             return None;
         }
         let said = self.process.stderr();
-        let what = super::qemu::missing_rom(&said)?.to_owned();
+        let what = super::qemu::missing_rom(&said)?;
         Some(End::InternalError { what })
     }
 

@@ -213,15 +213,16 @@ impl Qemu {
         let mut text = String::new();
         said.rewind().map_err(unusable)?;
         said.read_to_string(&mut text).map_err(unusable)?;
-        match missing_rom(&text).or_else(|| text.lines().next()) {
-            line if !ended_well || line.and_then(missing_rom).is_some() => {
-                Err(QemuError::Firmware {
-                    path: self.path.clone(),
-                    said: line.unwrap_or("it did not end").to_owned(),
-                })
-            }
-            _ => Ok(()),
+        let missing = missing_rom(&text);
+        if ended_well && missing.is_none() {
+            return Ok(());
         }
+        let first = || text.lines().next().map(str::to_owned);
+        let said = missing.or_else(first);
+        Err(QemuError::Firmware {
+            path: self.path.clone(),
+            said: said.unwrap_or_else(|| "it did not end".to_owned()),
+        })
     }
 
     /// Whether it was built with seccomp and takes [`SANDBOX`].
@@ -271,12 +272,16 @@ fn ask(path: PathBuf) -> Result<Qemu, QemuError> {
     })
 }
 
-/// A line in which QEMU says that it lacks a file with which it loads a kernel. It goes on
-/// all the same, and the guest does nothing.
-pub(super) fn missing_rom(said: &str) -> Option<&str> {
+/// The line in which QEMU reports that it lacks a ROM that loads kernels. QEMU goes on all the
+/// same, and the guest never starts. A missing `kvmvapic.bin`, which it reports as well, is
+/// harmless.
+pub(super) fn missing_rom(said: &str) -> Option<String> {
     let names = ["pvh.bin", "linuxboot"];
-    said.lines()
-        .find(|line| line.contains("option rom") && names.iter().any(|name| line.contains(name)))
+    let line = said.lines().find(|line| {
+        let reports = line.contains("option rom") || line.contains("rom: file");
+        reports && names.iter().any(|name| line.contains(name))
+    })?;
+    Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Runs QEMU for an answer on stdout. `None` if it fails or takes longer than [`PATIENCE`].

@@ -1,4 +1,4 @@
-//! QemuPriority: how soon QEMU's first thread runs once it wakes, on a host that is busy.
+//! How soon QEMU's first thread runs once it wakes, on a busy host.
 //!
 //! Exact mode needs it. While the vCPUs' thread works, QEMU's first thread wakes at each
 //! deadline, looks whether all CPUs are idle, and if so moves the guest's clock on to the
@@ -9,8 +9,7 @@
 
 use std::mem::size_of;
 
-/// A slice of time for a thread that others are to make way for, in nanoseconds: the
-/// shortest that Linux takes (`__setparam_fair()`).
+/// The shortest time slice that Linux accepts (`__setparam_fair()`), in nanoseconds.
 const SHORT_SLICE: u64 = 100_000;
 
 /// What a host allows.
@@ -26,8 +25,8 @@ pub enum QemuPriority {
     None,
 }
 
-/// Gives a process' first thread the most that the host allows. Threads and processes that
-/// it starts later do not inherit it. A process that is gone gets none.
+/// Gives a process' first thread the best priority that the host allows. Threads and processes
+/// that it starts later do not inherit it.
 pub fn give(pid: u32) -> QemuPriority {
     let Ok(pid) = i32::try_from(pid) else {
         return QemuPriority::None;
@@ -41,7 +40,7 @@ pub fn give(pid: u32) -> QemuPriority {
     }
 }
 
-/// What this host would give a process of ours, tried on one that ends at once.
+/// The priority that this host allows, tried on a process that is ended at once.
 pub fn of_host() -> QemuPriority {
     use std::process::{Command, Stdio};
     // It ends with us in any case, when the pipe is closed.
@@ -64,7 +63,8 @@ fn real_time(pid: i32) -> bool {
     result == 0
 }
 
-/// Whether it has a short slice now. Linux before 6.12 takes the wish and does nothing.
+/// Asks for a short slice; whether the process has one now. Linux before 6.12 accepts the
+/// request and ignores it.
 fn short_slice(pid: i32) -> bool {
     let Some(now) = attributes(pid) else {
         return false;

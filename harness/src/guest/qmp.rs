@@ -1,12 +1,10 @@
 //! QEMU's monitor: commands and events, over the `qapi` crate, without its traps.
 //!
-//! Two properties of the crate are kept away from callers. A command whose future is dropped
+//! Callers are protected from two properties of the crate. A command whose future is dropped
 //! breaks the next one, so one task owns the service and awaits each command to its end; a
-//! caller's patience ends only the caller's wait, and the machine then counts as stuck. An
-//! event that the crate does not know ends its stream, so a filter in front takes all events
-//! out and passes them on as they are.
-//!
-//! It starts and ends no QEMU, and judges no event.
+//! caller's timeout ends only the caller's wait, and QEMU then counts as stuck. An event that
+//! the crate does not know ends its stream, so a filter takes all events out first and passes
+//! them on unchanged.
 
 use std::io;
 use std::pin::Pin;
@@ -37,7 +35,7 @@ type Service = QapiService<QmpStreamTokio<WriteHalf<DuplexStream>>>;
 type Answering<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 type Request = Box<dyn for<'a> FnOnce(&'a Service) -> Answering<'a> + Send>;
 
-/// The side that gives commands. Dropping it closes the connection.
+/// Sends commands. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Qmp {
     requests: mpsc::Sender<Request>,
@@ -45,7 +43,7 @@ pub struct Qmp {
     task: JoinHandle<()>,
 }
 
-/// What comes from QEMU by itself.
+/// What QEMU sends by itself.
 #[derive(Debug)]
 pub enum Message {
     /// The greeting has been exchanged: commands are taken from now on.
@@ -158,7 +156,7 @@ impl Qmp {
         let request: Request = Box::new(move |service| {
             Box::pin(async move {
                 let answer = service.execute(command).await;
-                // The caller may have lost its patience.
+                // The caller may not wait any longer.
                 reply.send(answer).ok();
             })
         });
@@ -167,7 +165,7 @@ impl Qmp {
             self.requests.send(request).await.map_err(|_| closed())?;
             match answer.await {
                 Ok(Ok(answer)) => Ok(answer),
-                // The crate tells a lost connection as an error of input and output.
+                // The crate reports a lost connection as an I/O error.
                 Ok(Err(ExecuteError::Io(e))) if e.kind() == io::ErrorKind::UnexpectedEof => {
                     Err(closed())
                 }
@@ -215,7 +213,7 @@ where
             Err(error) => broken(error),
         }
     };
-    // The filter comes first, so that what QEMU said last is told before its end.
+    // The filter comes first, so that QEMU's last events precede the end.
     tokio::select! {
         biased;
         closed = filter(from_qemu, to_crate, messages) => closed,

@@ -1,6 +1,6 @@
 //! The records of one guest, as they come in.
 //!
-//! Only whole, checked lines become records. What a record means is not looked at.
+//! Only complete lines with a correct checksum become records.
 
 use numalab_protocol::frame::Reader;
 use numalab_protocol::{FrameError, Record};
@@ -65,7 +65,7 @@ impl Records {
         Err(RecordsError::Cut { line })
     }
 
-    /// Gives the records away.
+    /// The records.
     pub fn into_records(self) -> Vec<Record> {
         self.records
     }

@@ -1,7 +1,7 @@
 //! The machine as a value: nodes, CPUs, memory, distances, kernel parameters.
 //!
-//! [`Machine::new`] refuses what QEMU or the kernel's reading of its tables would refuse or
-//! silently change, so that nothing later has to look again. It knows no option of QEMU.
+//! [`Machine::new`] refuses what QEMU or the kernel would refuse or silently change, so that
+//! no later code has to check again.
 
 use numalab_protocol::plan;
 
@@ -171,7 +171,7 @@ pub enum MachineError {
         /// Which.
         parameter: String,
     },
-    /// A kernel parameter that would break what a guest promises.
+    /// A kernel parameter that would make results unreliable.
     #[error("kernel parameter {parameter:?} is not accepted: {because}")]
     Reserved {
         /// Which.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
+
 use super::layout::{LIMITS, lines, platform, table};
 use super::{CachedResult, DeterminismCheck, LeftOut, RunReport};
 use crate::guest::escape::escape;
@@ -89,11 +91,8 @@ pub fn left_out(left_out: &[LeftOut]) -> String {
 }
 
 /// A time without its fractions of a second.
-pub(crate) fn moment(time: &str) -> String {
-    match time.split_once('.') {
-        Some((whole, _)) => format!("{whole}Z"),
-        None => time.to_owned(),
-    }
+pub(crate) fn moment(time: Timestamp) -> impl std::fmt::Display {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// How many results are cached, and how repeated runs compare with cached results; empty if
@@ -102,15 +101,15 @@ pub fn cached<'a>(reports: impl IntoIterator<Item = &'a RunReport> + Clone) -> S
     let mut text = String::new();
     let all = reports.clone().into_iter().count();
     let known = reports.clone().into_iter();
-    let cached: Vec<&str> = known
-        .filter_map(|report| Some(report.cached.as_ref()?.at.as_str()))
+    let cached: Vec<Timestamp> = known
+        .filter_map(|report| Some(report.cached.as_ref()?.at))
         .collect();
     if let Some(first) = cached.iter().min() {
         let _ = writeln!(
             text,
             "cached: {} of {all} results, from runs of the same inputs since {}; --fresh runs them again",
             cached.len(),
-            moment(first)
+            moment(*first)
         );
     }
     let checks = reports
@@ -207,7 +206,7 @@ fn block(reports: &[&RunReport]) -> String {
         }
     }
     if let Some(CachedResult { at, folder, .. }) = &report.cached {
-        let _ = writeln!(text, "  cached: {}, from the run in {folder}", moment(at));
+        let _ = writeln!(text, "  cached: {}, from the run in {folder}", moment(*at));
     }
     for report in reports {
         let _ = writeln!(text, "  everything: {}", report.folder);

@@ -122,7 +122,7 @@ impl<'r> Lookup<'r> {
             CacheLookup::CachedRun(then) => match difference(&then, folder) {
                 Ok(None) if whole => {
                     cached_runs.keep(manifest, false, ui).await;
-                    let at = then.manifest.at.to_string();
+                    let at = then.manifest.at;
                     Some(DeterminismCheck::Identical { at })
                 }
                 Ok(differs) => {
@@ -196,7 +196,7 @@ fn read(prepared: &Prepared<'_>, cached_run: &CachedRun) -> Result<Ran, Unusable
     match GuestEnd::of(&outcome) {
         Some(GuestEnd::Whole) => Ok(Ran {
             cached: Some(CachedResult {
-                at: manifest.at.to_string(),
+                at: manifest.at,
                 started_from: manifest.started_from,
                 times: manifest.times,
                 folder: manifest.folder.clone(),

@@ -1,4 +1,4 @@
-//! The firmware: an input of a run that QEMU's version does not tell.
+//! The firmware: an input of a run that QEMU's version does not cover.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,11 @@ use crate::guest::qemu::Qemu;
 /// What QEMU loads for a bzImage and for an image with a PVH note.
 const FILES: [&str; 2] = ["bios-256k.bin", "pvh.bin"];
 
-/// The digest of the firmware that QEMU loads: it is no part of QEMU's version. `None` where
-/// it is not found.
+/// The digest of the firmware that QEMU loads; `None` if it is not found.
 pub(super) fn digest(qemu: &Qemu) -> Option<String> {
     let prefix = qemu.path().ancestors().nth(2).unwrap_or(Path::new("/usr"));
     let usual = ["share/seabios", "share/qemu"].map(|folder| prefix.join(folder));
-    // QEMU knows better, and takes its time to say so.
+    // QEMU knows better, but asking it takes a while.
     of(&usual).or_else(|| of(&qemu.data_folders()))
 }
 

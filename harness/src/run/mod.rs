@@ -83,7 +83,7 @@ impl Runner {
 fn announce(report: &RunReport, title: &str, ui: &Ui) {
     let verdict = report.judgement.verdict;
     let cached = match &report.cached {
-        Some(cached) => format!(" (cached {})", text::moment(&cached.at)),
+        Some(cached) => format!(" (cached {})", text::moment(cached.at)),
         None => String::new(),
     };
     ui.say(&format!("{verdict:12} {title}{cached}"));

@@ -1,8 +1,5 @@
-//! Several guests at a time, the longest first, results in the order in which they were
-//! asked for.
-//!
-//! What decides how many run at once on the host is `slots`; here it is decided in which
-//! order one command's runs ask for them.
+//! Runs several guests at a time, the longest first, and returns the results in the order of
+//! the requests. `slots` decides how many run at once on the host.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -68,8 +65,8 @@ pub async fn run(
     }
 }
 
-/// How many guests run at a time, unless more or fewer are asked for. A live guest has
-/// several threads, and time is what it measures, so it runs alone.
+/// How many guests run at a time by default. A live guest has several threads and measures
+/// time, so it runs alone.
 pub(crate) fn guests_at_a_time(runner: &Runner) -> usize {
     if runner.is_live() {
         return 1;
@@ -112,8 +109,8 @@ impl Queue {
         }
     }
 
-    /// The next run to begin: none whose result another one is just finding out, and rather
-    /// none that would only wait for a guest that is being booted.
+    /// The next run to begin: none whose result a running one will give, and preferably none
+    /// that would only wait for a guest that is being booted.
     fn next(&mut self) -> Option<usize> {
         let is_free = |index: &usize| {
             let key = self.entries[*index].key;
@@ -190,7 +187,7 @@ mod tests {
         ];
         let mut queue = Queue::new(entries.into_iter());
         assert_eq!([queue.next(), queue.next()], [Some(0), Some(2)]);
-        // A core that has nothing else to do waits as well as it can.
+        // There is nothing else to do, so it waits for the boot.
         assert_eq!(queue.next(), Some(1));
         queue.done(2);
         queue.done(0);

@@ -1,4 +1,4 @@
-//! Replaying: a kept run again, and whether its records are the same bytes.
+//! Replays a kept run, and compares its records with the new ones byte by byte.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use miette::Diagnostic;
@@ -63,8 +63,8 @@ pub enum ReplayError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The guest never told anything.
-    #[error("{folder} kept no records: the guest never got as far as telling something")]
+    /// The guest sent no records.
+    #[error("{folder} has no records: the guest ended before it sent any")]
     Silent {
         /// The folder.
         folder: Utf8PathBuf,
@@ -76,7 +76,7 @@ pub enum ReplayError {
         folder: Utf8PathBuf,
     },
     /// The kernel's image is gone or another one.
-    #[error("the kernel of {folder} is not there any more: {why}")]
+    #[error("the kernel of {folder} is no longer available: {why}")]
     #[diagnostic(help("`numalab kernel build {name}` builds it again, if it is one of ours"))]
     Kernel {
         /// The folder.
@@ -189,8 +189,8 @@ impl Kept {
         })
     }
 
-    /// What has changed since, by which other digits are no broken promise. `again` is the
-    /// new run's folder.
+    /// What has changed since then and may explain different records. `again` is the new run's
+    /// folder.
     fn changed(&self, again: &Utf8Path, now: &Inputs) -> Vec<String> {
         let then = &self.inputs;
         let pairs = [
@@ -215,8 +215,8 @@ impl Kept {
     }
 }
 
-/// Runs a kept run again. Besides the answer it gives the new run's folder, and what has
-/// changed since.
+/// Runs a kept run again. Returns how the records compare, the new run's folder, and what has
+/// changed since then.
 ///
 /// # Errors
 /// The host cannot run it, or a signal came.
@@ -227,7 +227,7 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<(RecordDiff, Utf8PathBuf, Vec<String>), Error> {
     let inputs = &kept.inputs;
-    // A proof rests on as little as it can.
+    // Cold, so that the result does not depend on a snapshot.
     let builder = Runner::check(workspace, false, AcceleratorChoice::Auto)?.cold(true);
     let runner = builder.ready(&inputs.kernel, ui, cancel).await?;
     let request = RunRequest::new(

@@ -1,20 +1,21 @@
 //! Where a run's result comes from: a guest or the cache, and how long it took.
 
 use camino::Utf8PathBuf;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::guest::lifecycle::GuestError;
 use crate::guest::outcome::Outcome;
 
-/// Where a guest's life began.
+/// How a run's guest began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartedFrom {
-    /// At power on.
+    /// It booted cold.
     Cold,
-    /// In the state of a guest that was booted once and saved.
+    /// It was restored from a snapshot.
     Restored,
-    /// Earlier: nothing was run now, and the records are those of a run of the same inputs.
+    /// No guest was run: the records are those of an earlier run of the same inputs.
     Cache,
 }
 
@@ -22,8 +23,8 @@ pub enum StartedFrom {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CachedResult {
     /// When it ended.
-    pub at: String,
-    /// Where its guest's life began.
+    pub at: Timestamp,
+    /// How its guest began.
     pub started_from: StartedFrom,
     /// How long it took.
     pub times: Times,
@@ -40,7 +41,7 @@ pub enum DeterminismCheck {
     /// Console and records are the same bytes.
     Identical {
         /// When the earlier run ended.
-        at: String,
+        at: Timestamp,
     },
     /// They are not: exact mode is not deterministic here, and no verdict can be relied on.
     /// Both results are kept.

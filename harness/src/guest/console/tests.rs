@@ -387,7 +387,7 @@ fn a_guest_that_warns_without_end_is_bounded() {
         console.push(b"[    1.000000] BUG: again\n");
     }
     console.push(&vec![b'x'; 10 * LINE_LIMIT]);
-    assert_eq!(console.console_faults().len(), TROUBLES);
+    assert_eq!(console.console_faults().len(), FAULTS);
     assert_eq!(console.suppressed().count(), 900);
     assert_eq!(console.suppressed().worst(), Some(FaultKind::Bug));
     assert!(console.pending.len() <= LINE_LIMIT);
@@ -443,13 +443,13 @@ fn what_is_certain_is_the_worst_of_what_was_not_kept() {
 #[test]
 fn what_follows_a_trouble_that_is_not_kept_belongs_to_no_other() {
     let mut console = Console::default();
-    for _ in 0..=TROUBLES {
+    for _ in 0..=FAULTS {
         console.push(b"[    1.000000] BUG: again\n");
     }
     console.push(b"[    1.000000] of the last\n[    1.000000] Call Trace:\n");
-    assert_eq!(console.console_faults().len(), TROUBLES);
+    assert_eq!(console.console_faults().len(), FAULTS);
     assert_eq!(
-        console.console_faults()[TROUBLES - 1].excerpt,
+        console.console_faults()[FAULTS - 1].excerpt,
         "[    1.000000] BUG: again"
     );
     assert_eq!(console.suppressed().count(), 1);

@@ -1,8 +1,7 @@
-//! Saving a guest: a boot that is stopped in its window and kept on its drive.
+//! Saves a guest: boots it, stops it in its window and saves it to its drive.
 //!
-//! At which moment of the window it is stopped is the host's doing and changes nothing:
-//! restored, it goes on to the window's end, and only then takes its plan. What becomes of
-//! the files is the caller's.
+//! The moment at which it is stopped depends on the host and changes nothing: once restored,
+//! it continues to the window's end, and only then reads its plan.
 
 use std::time::Duration;
 
@@ -19,11 +18,11 @@ use crate::guest::process::ProcessError;
 use crate::guest::qemu::Qemu;
 use crate::guest::qmp::QmpError;
 
-/// How often the job of saving is asked whether it is done.
+/// How often the state of the saving job is queried.
 const POLL: Duration = Duration::from_millis(2);
 
-/// How many times in a row a saving job is asked: about a minute. It takes a tenth of a
-/// second, longer on a slow disk.
+/// How many times it is queried: for about a minute. Saving takes a tenth of a second, longer
+/// on a slow disk.
 const POLLS: u32 = 30_000;
 
 /// The saving job's name.
@@ -121,7 +120,7 @@ impl Guest {
         self.qmp.execute(save, ANSWER_PATIENCE).await?;
         self.job().await?;
         match self.qmp.execute(qmp::quit {}, ANSWER_PATIENCE).await {
-            // It may be gone before its answer is read; its exit status tells.
+            // It may be gone before its answer is read; its exit status shows whether it failed.
             Ok(_) | Err(QmpError::Closed { .. }) => {}
             Err(error) => return Err(error.into()),
         }

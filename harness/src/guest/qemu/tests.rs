@@ -78,12 +78,16 @@ fn missing_firmware_is_reported_in_qemus_words() {
             "echo \"Could not open option rom 'pvh.bin': gone\" >&2; exit 0",
             "pvh.bin",
         ),
+        (
+            "echo 'rom: file pvh.bin             : error Failed to open file' >&2; exit 0",
+            "rom: file pvh.bin : error",
+        ),
     ] {
         let path = program(folder.path(), &format!("{head}# {expected}\n{body}\n"));
         let error = Qemu::at(&path).unwrap().check_firmware().unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
-    let warns = "echo 'warning: Could not open option rom kvmvapic.bin' >&2; exit 0";
+    let warns = "echo 'rom: file kvmvapic.bin : error' >&2; exit 0";
     let path = program(folder.path(), &format!("{head}{warns}\n"));
     Qemu::at(&path).unwrap().check_firmware().unwrap();
     Qemu::find(&Environment::read())

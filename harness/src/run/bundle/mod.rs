@@ -1,7 +1,7 @@
 //! Bundles: one run as an archive that repeats it with QEMU alone.
 //!
-//! What is in it is all that the run is a function of, but for QEMU, which is named. Nothing
-//! of numalab is needed to run it, and no path of the machine that made it is in it.
+//! It contains everything that the run depends on except QEMU, which it names. Running it needs
+//! nothing of numalab, and it contains no path of the machine on which it was made.
 
 mod archive;
 mod script;
@@ -57,8 +57,8 @@ pub enum BundleError {
     },
     /// The guest image is gone.
     #[error(
-        "the guest image {digest} of this run is not in the cache any more, and this numalab has \
-         another one: run the scenario again, and bundle that"
+        "the guest image {digest} of this run is no longer in the cache, and this numalab has \
+         another one: run the scenario again and bundle the new run"
     )]
     Image {
         /// Its digest.
@@ -66,15 +66,15 @@ pub enum BundleError {
     },
     /// A file of the run is not what the guest got.
     #[error("{file} is damaged: it is not what the run's plan gives")]
-    #[diagnostic(help("run the scenario again, and bundle that"))]
+    #[diagnostic(help("run the scenario again and bundle the new run"))]
     Page {
         /// The file.
         file: Utf8PathBuf,
     },
     /// The run was made by another command than this numalab would give.
     #[error(
-        "the run was started with other options of QEMU than this numalab gives: run the scenario \
-         again, and bundle that"
+        "the run was started with other QEMU options than this numalab uses: run the scenario \
+         again and bundle the new run"
     )]
     Command,
     /// The archive cannot be written.

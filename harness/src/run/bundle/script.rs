@@ -12,7 +12,7 @@ use crate::run::inputs::Inputs;
 /// The script's end, which does not depend on the run: POSIX sh, sed and coreutils.
 const CHECK: &str = include_str!("check.sh");
 
-/// The script that repeats the run and holds it against what was kept.
+/// The script that repeats the run and compares its records with the kept ones.
 pub(super) fn run(inputs: &Inputs, arguments: &[String]) -> String {
     let mut text = String::from("#!/bin/sh\n# Repeats this run with QEMU alone; see README.txt.\n");
     let _ = writeln!(
@@ -31,13 +31,13 @@ pub(super) fn run(inputs: &Inputs, arguments: &[String]) -> String {
     text
 }
 
-/// What the bundle is, for the one who gets it.
+/// The description of the bundle, for its recipient.
 pub(super) fn readme(report: &RunReport, patches: &[PatchRecord], left_out: &[String]) -> String {
     let inputs = &report.inputs;
     let mut text = format!(
         "One run of numalab: the scenario {} on the kernel {}, seed {}.\n\n    sh run.sh\n\n\
-         repeats it with QEMU alone, shows its counters, and tells whether the guest's records \
-         are\nthe same bytes. It needs QEMU {}\n(QEMU=... names another program), a POSIX shell, sed \
+         repeats it with QEMU alone, shows its counters, and reports whether the guest's \
+         records are\nthe same bytes. It needs QEMU {}\n(QEMU=... names another program), a POSIX shell, sed \
          and coreutils; no KVM, no root.\nThe digits are a function of QEMU's version and \
          firmware, too: others may give others.\nThe exit code is 0 if the records are \
          identical, 1 if not, 3 if the run cannot be made or QEMU\nis another one and they \

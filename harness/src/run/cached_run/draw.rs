@@ -1,7 +1,7 @@
-//! Which cached results are proved again: a share, drawn by lot.
+//! Which cached results are run again: a random share.
 //!
-//! The lot is a function of a result's key and of a number, the draw's, which is new each
-//! time and is said, so that any draw can be repeated.
+//! The choice depends on a result's key and on a number that is new each time and is printed,
+//! so that it can be repeated.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -11,23 +11,23 @@ use numalab_kernels::digest::Digester;
 
 use crate::environment::Environment;
 
-/// How many cached results are proved again: one in so many.
+/// One in so many cached results is run again.
 const ONE_IN: u64 = 50;
 
-/// The variable that names another number; 1 proves all again, 0 none.
+/// The variable that sets another number; 1 runs all again, 0 none.
 const ONE_IN_VARIABLE: &str = "NUMALAB_PROVE_AGAIN";
 
 /// The variable that repeats a draw.
 const DRAW_VARIABLE: &str = "NUMALAB_DRAW";
 
-/// A share that is proved again.
+/// A share of cached results that is run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     one_in: u64,
     draw: u64,
 }
 
-/// A variable that is no number.
+/// A variable whose value is not a number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[error("{variable} is {value:?}, which is not a whole number")]
 pub struct ShareError {
@@ -61,7 +61,7 @@ impl Share {
         })
     }
 
-    /// Whether a result is proved again.
+    /// Whether a result is run again.
     pub fn draws(&self, key: Digest) -> bool {
         let lot = Digester::new()
             .field("draw", self.draw.to_string())

@@ -346,7 +346,7 @@ async fn run_scenario(bench: &Bench, runs: &Path, cold: bool) -> RunReport {
         source: None,
         digest: "tiny".into(),
         path: bench.folder.file("kernel"),
-        stored: String::new(),
+        stored: jiff::Timestamp::UNIX_EPOCH,
         initramfs: None,
         plan_in: PlanIn::FwCfg,
         moved: Vec::new(),
