@@ -18,19 +18,21 @@ mod debug_pass;
 mod each_patch;
 mod extra_runs;
 mod unchanged;
+mod warnings;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use numalab_kernels::{CompilerWarning, KernelError};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::jobs::comparison::{self, Results};
+use crate::jobs::comparison::{self, KernelPair, Results};
 use crate::report::{ComparisonReport, KernelId, SCHEMA};
 use crate::run;
 use crate::run::folder::RunFolder;
 use crate::scenario::Scenario;
 use crate::ui::Ui;
 use crate::verdict::compare::{Change, exit_code};
-use crate::workspace::{Limits, Workspace};
+use crate::workspace::{BootKernel, Limits, Workspace};
 use builder::Builder;
 use extra_runs::ExtraRuns;
 pub use options::CheckOptions;
@@ -93,7 +95,8 @@ pub async fn run(
     }
     let repeat = options.repeat.to_owned();
     let whole = kernels.report(&runner, matrix.seeds, compared, left_out, repeat);
-    let mut report = report(options, whole, each, extra, debug);
+    let new_warnings = new_warnings(options, &kernels)?;
+    let mut report = report(options, whole, each, extra, debug, new_warnings);
     if let Some(overall) = &report.whole.overall
         && overall.word == Change::ChangesNothing
     {
@@ -104,12 +107,29 @@ pub async fn run(
     Ok((report, folder))
 }
 
+/// The new compiler warnings; `None` if a kernel does not compile, or if those of a kernel are
+/// not known.
+fn new_warnings(
+    options: &CheckOptions<'_>,
+    kernels: &KernelPair,
+) -> Result<Option<Vec<CompilerWarning>>, Error> {
+    let Some(patched) = kernels.patched.kernel() else {
+        return Ok(None);
+    };
+    let of = |kernel: &BootKernel| kernel.built().warnings().map_err(KernelError::from);
+    Ok(match (of(&kernels.base)?, of(patched)?) {
+        (Some(base), Some(patched)) => Some(warnings::new(options.touched, &base, patched)),
+        _ => None,
+    })
+}
+
 fn report(
     options: &CheckOptions<'_>,
     whole: ComparisonReport,
     each: Vec<Step>,
     extra: ExtraRuns,
     debug: Option<DebugPass>,
+    new_warnings: Option<Vec<CompilerWarning>>,
 ) -> CheckReport {
     let words: Vec<Change> = whole
         .overall
@@ -118,6 +138,7 @@ fn report(
         .chain(whole.scenarios.iter().map(|compared| compared.word))
         .chain(each.iter().map(|step| step.word))
         .chain(debug.iter().flat_map(DebugPass::words))
+        .chain(new_warnings.iter().flatten().map(|_| Change::Broken))
         .collect();
     let mut exit_code = exit_code(words.iter().copied());
     let mut exit_reason = None;
@@ -146,6 +167,7 @@ fn report(
         repeat: options.repeat.to_owned(),
         exit_code,
         exit_reason,
+        new_warnings,
         whole,
     };
     report.conclusions = conclusion::of(&report);

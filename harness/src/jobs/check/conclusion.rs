@@ -13,6 +13,9 @@ pub(super) fn of(report: &CheckReport) -> Vec<String> {
         Some(_) => all.push("it does not build".to_owned()),
         None => all.extend(of_scenarios(report)),
     }
+    if report.new_warnings.iter().flatten().next().is_some() {
+        all.push("its build prints new compiler warnings".to_owned());
+    }
     for step in &report.each {
         let number = step.patch.number;
         let without = match &step.without[..] {

@@ -1,5 +1,6 @@
 //! What a check gave: `report.json` of its folder.
 
+use numalab_kernels::CompilerWarning;
 use numalab_kernels::patch::Touched;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,9 @@ pub struct CheckReport {
     pub uncovered: Option<String>,
     /// The first trace event in which the kernels differ, by scenario; empty unless asked for.
     pub divergences: Vec<Divergence>,
+    /// Compiler warnings in touched files that only the patched kernel's build prints; absent
+    /// if they are not known.
+    pub new_warnings: Option<Vec<CompilerWarning>>,
     /// The second pass, if asked for.
     pub debug: Option<DebugPass>,
     /// The word for all of it.

@@ -47,6 +47,16 @@ pub fn check(report: &CheckReport) -> String {
             escape(unchanged.because.as_bytes())
         );
     }
+    if let Some(warnings) = report.new_warnings.as_ref().filter(|all| !all.is_empty()) {
+        all.push_str("\ncompiler warnings that only the patched kernel's build prints\n");
+        for warning in warnings {
+            let line = warning
+                .line
+                .map_or(String::new(), |line| format!("{line}:"));
+            let text = format!("{}:{line} {}", warning.file, warning.text);
+            let _ = writeln!(all, "  {}", escape(text.as_bytes()));
+        }
+    }
     if let Some(coverage) = &report.coverage {
         let _ = write!(all, "\n{}", coverage::text::coverage(coverage));
     }
