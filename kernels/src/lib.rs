@@ -35,6 +35,7 @@ pub mod spelling;
 pub mod store;
 pub mod tools;
 pub mod version;
+pub mod yaml;
 
 mod error;
 mod error_kind;

@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
-use super::position::Place;
+use numalab_kernels::yaml::Place;
 
 /// A scenario file that cannot be used. Shown through [`miette`], each problem comes with
 /// the lines that it is about.

@@ -12,7 +12,6 @@ mod feasible;
 mod grammar;
 mod home;
 mod name;
-mod position;
 mod problems;
 mod quantity;
 mod raw;
@@ -34,7 +33,7 @@ use numalab_protocol::plan::{Cgroup, CgroupVersion, Plan, Setting, Step, Task};
 
 pub use assertion::{Assertion, Bound, Observable, Unit};
 pub use error::{Problem, ReadError, ScenarioError};
-pub use position::Place;
+pub use numalab_kernels::yaml::Place;
 pub use reference::reference;
 pub use since::{DoesNotApply, Release, Since};
 pub(crate) use spelling::is_known_counter;
@@ -139,7 +138,7 @@ impl Scenario {
     /// Warnings about names of counters that are probably misspelt. A kernel may have such
     /// counters, so the scenario can be run.
     pub fn doubts(&self) -> Vec<String> {
-        let index = position::Index::new(&self.text);
+        let index = numalab_kernels::yaml::Index::new(&self.text);
         let assertions = [("guards", &self.guards), ("expect", &self.expectations)];
         let assertions = assertions.into_iter().flat_map(|(list, assertions)| {
             let assertions = assertions.iter().enumerate();

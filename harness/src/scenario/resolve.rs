@@ -11,13 +11,13 @@ use super::error::{Problem, ScenarioError};
 use super::extent::Extent;
 use super::feasible::Feasibility;
 use super::home::Homes;
-use super::position::{Index, too_deep};
 use super::problems::Problems;
 use super::raw::{RawAssertion, RawMachine, RawScenario, RawSince};
 use super::since::{Release, Since};
 use super::vacuity::Vacuity;
 use super::{Scenario, Work, assertions, name, quantity, steps, tasks, tunables, yaml};
 use crate::guest::topology::{Machine, Node};
+use numalab_kernels::yaml::{Index, too_deep};
 
 pub(super) fn resolve(file: &Utf8Path, text: &str) -> Result<Scenario, ScenarioError> {
     let error = |problems: Vec<Problem>| ScenarioError {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::grammar::{ACTION, ASSERTION, Grammar};
-use super::position::{Index, Place};
 use super::raw::RawScenario;
 use crate::suggest;
+use numalab_kernels::yaml::{Index, Place};
 
 /// The most characters of the deserializer's message that are shown: it quotes strings whole.
 const LONGEST: usize = 300;

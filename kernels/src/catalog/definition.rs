@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_yaml::Value;
 
+use crate::config::option::is_option;
 use crate::spec::{Expected, Source, SourceKeys};
+use crate::yaml::{At, Index};
 
 /// A definition file, as written.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,113 +114,19 @@ impl Definition {
                 .location()
                 .map_or((1, 1), |place| (place.line(), place.column()));
             let message = error.to_string();
-            // The position is told once, in our form.
+            // The position is shown once, in our form.
             let message = match message.rfind(" at line ") {
                 Some(end) => message[..end].to_owned(),
                 None => message,
             };
             DefinitionError::at(path, text, line, column, message)
         })?;
-        let fault =
-            |needle: &str, message: String| DefinitionError::find(path, text, needle, message);
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let plain = |letter: char| {
-            letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_.=-".contains(letter)
-        };
-        if name.is_empty() || !name.chars().all(plain) {
-            return Err(fault(
-                "",
-                format!(
-                    "the file's name {name:?} names the kernel, and tests after it: only \
-                     a-z, 0-9, `_`, `.`, `=` and `-` are allowed"
-                ),
-            ));
-        }
-        let source = match parsed.source.map(Source::try_from) {
-            Some(Err(error)) => return Err(fault(&error.needle, error.message)),
-            Some(Ok(source)) => Some(source),
-            None => None,
-        };
-        let start = match (parsed.base, source) {
-            (Some(base), None) => Start::Base(base),
-            (None, Some(source)) => Start::Source(source),
-            (None, None) => {
-                return Err(fault(
-                    "",
-                    "neither `base` (the name of another kernel) nor `source` is given: one of \
-                     them is needed"
-                        .to_owned(),
-                ));
-            }
-            (Some(_), Some(_)) => {
-                return Err(fault(
-                    "source",
-                    "both `base` and `source` are given: a kernel starts from one of them"
-                        .to_owned(),
-                ));
-            }
-        };
-        let alternative = match parsed.alternative.map(Source::try_from) {
-            Some(Err(error)) => return Err(fault(&error.needle, error.message)),
-            Some(Ok(source)) => Some(source),
-            None => None,
-        };
-        let misplaced = match (&alternative, &start) {
-            (None, _) => None,
-            (Some(_), Start::Base(_)) => Some(STANDS_IN),
-            (Some(_), Start::Source(source)) if !matches!(source, Source::Debian(_)) => {
-                Some(STANDS_IN)
-            }
-            (Some(Source::Url { .. }), _) => None,
-            (Some(_), _) => Some("an `alternative` is a `url` with its `sha256`"),
-        };
-        if let Some(message) = misplaced {
-            return Err(fault("alternative", message.to_owned()));
-        }
-        let mut set = BTreeMap::new();
-        for (option, value) in parsed.set {
-            if !crate::config::option::is_option(&option) {
-                return Err(fault(
-                    &option,
-                    format!("{option:?} is no option: CONFIG_ and then A-Z, 0-9, `_`, a-z"),
-                ));
-            }
-            let value = match value {
-                Value::String(value) if !value.contains(['\n', '\r']) => value,
-                Value::Number(number) => number.to_string(),
-                other => {
-                    return Err(fault(
-                        &option,
-                        format!(
-                            "{option} has a value that is neither a word nor a number ({}): \
-                             write y, n, m, a number, or a text in double quotes inside of \
-                             single ones",
-                            kind(&other)
-                        ),
-                    ));
-                }
-            };
-            set.insert(option, value);
-        }
-        for (scenario, expected) in &parsed.expected {
-            let parts: Vec<&str> = scenario.split('/').collect();
-            if parts.len() != 2 || parts.iter().any(|part| part.is_empty()) {
-                return Err(fault(
-                    scenario,
-                    format!("{scenario:?} is no scenario's name: suite/scenario is expected"),
-                ));
-            }
-            if expected.because.trim().is_empty() {
-                return Err(fault(
-                    scenario,
-                    format!("`because` of {scenario:?} is empty: say why this is expected"),
-                ));
-            }
-        }
+        let fault = |(at, message): Mistake| DefinitionError::find(path, text, &at, message);
+        let name = name(path).map_err(fault)?;
+        let source = source(parsed.source, "source").map_err(fault)?;
+        let start = start(parsed.base, source).map_err(fault)?;
+        let alternative = source_of_alternative(parsed.alternative, &start).map_err(fault)?;
+        check_expected(&parsed.expected).map_err(fault)?;
         Ok(Self {
             name,
             path: path.to_owned(),
@@ -228,7 +136,7 @@ impl Definition {
             revert: parsed.revert,
             apply: parsed.apply,
             config: parsed.config,
-            set,
+            set: options(parsed.set).map_err(fault)?,
             expected: parsed.expected,
             matrix: parsed.matrix,
             text: text.to_owned(),
@@ -236,23 +144,119 @@ impl Definition {
     }
 
     /// An error about something that this definition names.
-    pub(crate) fn fault(&self, needle: &str, message: String) -> DefinitionError {
-        DefinitionError::find(&self.path, &self.text, needle, message)
+    pub(crate) fn fault(&self, at: &At, message: String) -> DefinitionError {
+        DefinitionError::find(&self.path, &self.text, at, message)
     }
 }
 
-impl DefinitionError {
-    fn find(path: &Path, text: &str, needle: &str, message: String) -> Self {
-        let place = text.lines().enumerate().find_map(|(index, line)| {
-            let line = line.split(" #").next().unwrap_or_default();
-            if line.trim_start().starts_with('#') || needle.is_empty() {
-                return None;
+/// What is wrong, and where.
+type Mistake = (At, String);
+
+fn name(path: &Path) -> Result<String, Mistake> {
+    let name = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let allowed = |letter: char| {
+        letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_.=-".contains(letter)
+    };
+    if name.is_empty() || !name.chars().all(allowed) {
+        let message = format!(
+            "the file's name {name:?} names the kernel, and tests after it: only a-z, 0-9, `_`, \
+             `.`, `=` and `-` are allowed"
+        );
+        return Err((At::Value(String::new()), message));
+    }
+    Ok(name)
+}
+
+fn source(keys: Option<SourceKeys>, key: &str) -> Result<Option<Source>, Mistake> {
+    keys.map(Source::try_from)
+        .transpose()
+        .map_err(|error| (error.at.within(key), error.message))
+}
+
+fn start(base: Option<String>, source: Option<Source>) -> Result<Start, Mistake> {
+    match (base, source) {
+        (Some(base), None) => Ok(Start::Base(base)),
+        (None, Some(source)) => Ok(Start::Source(source)),
+        (None, None) => Err((
+            At::Value(String::new()),
+            "neither `base` (the name of another kernel) nor `source` is given: one of them is \
+             needed"
+                .to_owned(),
+        )),
+        (Some(_), Some(_)) => Err((
+            At::Key("source".to_owned()),
+            "both `base` and `source` are given: a kernel starts from one of them".to_owned(),
+        )),
+    }
+}
+
+fn source_of_alternative(
+    keys: Option<SourceKeys>,
+    start: &Start,
+) -> Result<Option<Source>, Mistake> {
+    let alternative = source(keys, "alternative")?;
+    let message = match (&alternative, start) {
+        (None, _) => return Ok(None),
+        (Some(Source::Url { .. }), Start::Source(Source::Debian(_))) => return Ok(alternative),
+        (Some(_), Start::Source(Source::Debian(_))) => {
+            "an `alternative` is a `url` with its `sha256`"
+        }
+        _ => STANDS_IN,
+    };
+    Err((At::Key("alternative".to_owned()), message.to_owned()))
+}
+
+fn options(set: BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, Mistake> {
+    let mut options = BTreeMap::new();
+    for (option, value) in set {
+        let fault = |message| Err((At::Key(format!("set.{option}")), message));
+        if !is_option(&option) {
+            return fault(format!(
+                "{option:?} is not an option: CONFIG_ and then A-Z, 0-9, `_`, a-z"
+            ));
+        }
+        let value = match value {
+            Value::String(value) if !value.contains(['\n', '\r']) => value,
+            Value::Number(number) => number.to_string(),
+            other => {
+                return fault(format!(
+                    "the value of {option} is {}, but must be y, n, m, a number, or a text in \
+                     double quotes inside single quotes",
+                    kind(&other)
+                ));
             }
-            let at = line.find(needle)?;
-            Some((index + 1, line[..at].chars().count() + 1))
-        });
-        let (line, column) = place.unwrap_or((1, 1));
-        Self::at(path, text, line, column, message)
+        };
+        options.insert(option, value);
+    }
+    Ok(options)
+}
+
+fn check_expected(expected: &BTreeMap<String, Expected>) -> Result<(), Mistake> {
+    for (scenario, expected) in expected {
+        let fault = |message| Err((At::Key(format!("expected.{scenario}")), message));
+        let parts: Vec<&str> = scenario.split('/').collect();
+        if parts.len() != 2 || parts.iter().any(|part| part.is_empty()) {
+            return fault(format!(
+                "{scenario:?} is not the name of a scenario: write suite/scenario"
+            ));
+        }
+        if expected.because.trim().is_empty() {
+            return fault(format!(
+                "`because` of {scenario:?} is empty: say why this is expected"
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl DefinitionError {
+    fn find(path: &Path, text: &str, at: &At, message: String) -> Self {
+        let place = Index::new(text).at(at);
+        Self::at(path, text, place.line, place.column, message)
     }
 
     fn at(path: &Path, text: &str, line: usize, column: usize, message: String) -> Self {

@@ -10,6 +10,7 @@ use crate::error::KernelError;
 use crate::source::repository::Repository;
 use crate::spec::{Direction, Fragment, KernelSpec, Origin, Patch, Recipe, Source};
 use crate::spelling;
+use crate::yaml::At;
 
 impl Catalog {
     /// What a definition stands for, its base included.
@@ -27,12 +28,18 @@ impl Catalog {
                             .unwrap_or_default();
                         let known = names().collect::<Vec<_>>().join(", ");
                         return Err(last
-                            .fault(name, format!("the base {name:?} is none of {known}{hint}"))
+                            .fault(
+                                &At::Value("base".to_owned()),
+                                format!("the base {name:?} is none of {known}{hint}"),
+                            )
                             .into());
                     };
                     if trail.iter().any(|known| known.path == base.path) {
                         return Err(last
-                            .fault(name, format!("the base {name:?} leads back to this kernel"))
+                            .fault(
+                                &At::Value("base".to_owned()),
+                                format!("the base {name:?} leads back to this kernel"),
+                            )
                             .into());
                     }
                     trail.push(base);
@@ -45,7 +52,10 @@ impl Catalog {
                 let path = beside(first, &path);
                 Source::Directory(path.canonicalize().map_err(|error| {
                     let shown = path.display();
-                    first.fault("directory", format!("the directory {shown}: {error}"))
+                    first.fault(
+                        &At::Key("source.directory".to_owned()),
+                        format!("the directory {shown}: {error}"),
+                    )
                 })?)
             }
             Source::Git {
@@ -54,8 +64,9 @@ impl Catalog {
             } => {
                 let found = Repository::open(&beside(first, &repository))
                     .and_then(|found| Ok((found.commit(&revision)?, found)));
-                let (commit, found) =
-                    found.map_err(|error| first.fault("git", error.to_string()))?;
+                let (commit, found) = found.map_err(|error| {
+                    first.fault(&At::Key("source.git".to_owned()), error.to_string())
+                })?;
                 Source::Git {
                     repository: found.path().to_owned(),
                     revision: commit.id,
@@ -65,7 +76,10 @@ impl Catalog {
                 let path = beside(first, &path);
                 Source::Tarball(path.canonicalize().map_err(|error| {
                     let shown = path.display();
-                    first.fault("tarball", format!("the tarball {shown}: {error}"))
+                    first.fault(
+                        &At::Key("source.tarball".to_owned()),
+                        format!("the tarball {shown}: {error}"),
+                    )
                 })?)
             }
             source => source,
@@ -80,20 +94,22 @@ impl Catalog {
         };
         let mut expected = BTreeMap::new();
         for definition in trail.into_iter().rev() {
-            for (names, direction) in [
-                (&definition.revert, Direction::Revert),
-                (&definition.apply, Direction::Apply),
+            for (key, names, direction) in [
+                ("revert", &definition.revert, Direction::Revert),
+                ("apply", &definition.apply, Direction::Apply),
             ] {
-                for name in names {
-                    let path = self.find(definition, name, "patches", "")?;
+                for (index, name) in names.iter().enumerate() {
+                    let at = At::Value(format!("{key}[{index}]"));
+                    let path = self.find(definition, &at, name, "patches", "")?;
                     recipe.patches.push(read_patch(path, direction)?);
                 }
             }
-            for name in &definition.config {
-                let path = self.find(definition, name, "fragments", ".config")?;
+            for (index, name) in definition.config.iter().enumerate() {
+                let at = At::Value(format!("config[{index}]"));
+                let path = self.find(definition, &at, name, "fragments", ".config")?;
                 recipe.fragments.push(Fragment {
                     name: name.clone(),
-                    text: read_text(definition, name, &path)?,
+                    text: read_text(definition, &at, &path)?,
                 });
             }
             if !definition.set.is_empty() {
@@ -124,6 +140,7 @@ impl Catalog {
     fn find(
         &self,
         definition: &Definition,
+        at: &At,
         name: &str,
         folder: &str,
         suffix: &str,
@@ -134,7 +151,7 @@ impl Catalog {
             return Ok(path.clone());
         }
         Err(definition.fault(
-            name,
+            at,
             format!(
                 "{name:?} is not there: looked for {} and {}",
                 own.display(),
@@ -155,8 +172,8 @@ fn read_patch(path: PathBuf, direction: Direction) -> Result<Patch, WordError> {
     }
 }
 
-fn read_text(definition: &Definition, name: &str, path: &Path) -> Result<String, DefinitionError> {
+fn read_text(definition: &Definition, at: &At, path: &Path) -> Result<String, DefinitionError> {
     fs::read_to_string(path).map_err(|error| {
-        definition.fault(name, format!("{} cannot be read: {error}", path.display()))
+        definition.fault(at, format!("{} cannot be read: {error}", path.display()))
     })
 }

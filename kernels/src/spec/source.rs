@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::yaml::At;
 
 /// Where a kernel's source comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,17 +120,25 @@ pub(crate) struct SourceKeys {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct KeysError {
-    /// The offending text.
-    pub(crate) needle: String,
+    /// Where, within the source.
+    pub(crate) at: At,
     /// What is wrong, and what is allowed.
     pub(crate) message: String,
 }
 
 impl KeysError {
-    fn new(needle: &str, message: impl Into<String>) -> Self {
+    /// About a key; an empty one is the source itself.
+    fn key(key: &str, message: &str) -> Self {
         Self {
-            needle: needle.to_owned(),
-            message: message.into(),
+            at: At::Key(key.to_owned()),
+            message: message.to_owned(),
+        }
+    }
+
+    fn value(key: &str, message: String) -> Self {
+        Self {
+            at: At::Value(key.to_owned()),
+            message,
         }
     }
 }
@@ -142,26 +151,26 @@ impl TryFrom<SourceKeys> for Source {
                              `directory`, `git` with its `revision`, `tarball`, and \
                              `url` with its `sha256`";
         if keys.suite.is_some() && keys.debian.is_none() {
-            return Err(KeysError::new(
-                "source",
+            return Err(KeysError::key(
+                "",
                 "`suite` belongs to a Debian package: name it under `debian`",
             ));
         }
         if keys.sha256.is_some() && keys.url.is_none() {
-            return Err(KeysError::new(
+            return Err(KeysError::key(
                 "sha256",
                 "`sha256` belongs to an address: name it under `url`",
             ));
         }
         match (keys.git.is_some(), keys.revision.is_some()) {
             (true, false) => {
-                return Err(KeysError::new(
+                return Err(KeysError::key(
                     "git",
                     "`git` needs a `revision`, such as v6.12 or HEAD",
                 ));
             }
             (false, true) => {
-                return Err(KeysError::new(
+                return Err(KeysError::key(
                     "revision",
                     "`revision` belongs to a repository: name it under `git`",
                 ));
@@ -176,7 +185,7 @@ impl TryFrom<SourceKeys> for Source {
             keys.url.is_some(),
         ];
         if kinds.iter().filter(|there| **there).count() != 1 {
-            return Err(KeysError::new("source", KINDS));
+            return Err(KeysError::key("", KINDS));
         }
         if let Some(name) = keys.debian {
             return package(name, keys.suite);
@@ -192,18 +201,18 @@ impl TryFrom<SourceKeys> for Source {
         }
         let path = keys.directory.map(Source::Directory);
         path.or(keys.tarball.map(Source::Tarball))
-            .ok_or_else(|| KeysError::new("source", KINDS))
+            .ok_or_else(|| KeysError::key("", KINDS))
     }
 }
 
 fn package(name: String, suite: Option<String>) -> Result<Source, KeysError> {
     if !is_package(&name) {
         let message = format!("{name:?} is no name of a Debian package, such as linux-source-6.12");
-        return Err(KeysError::new(&name, message));
+        return Err(KeysError::value("debian", message));
     }
     if let Some(suite) = suite.as_ref().filter(|suite| !is_package(suite)) {
         let message = format!("{suite:?} is no name of a Debian suite, such as trixie-backports");
-        return Err(KeysError::new(suite, message));
+        return Err(KeysError::value("suite", message));
     }
     Ok(Source::Debian(Package { name, suite }))
 }
@@ -211,17 +220,17 @@ fn package(name: String, suite: Option<String>) -> Result<Source, KeysError> {
 fn address(url: String, sha256: Option<String>) -> Result<Source, KeysError> {
     if !is_url(&url) {
         let message = format!("{url:?} is no address that begins with http:// or https://");
-        return Err(KeysError::new(&url, message));
+        return Err(KeysError::value("url", message));
     }
     let Some(text) = sha256 else {
-        return Err(KeysError::new(
+        return Err(KeysError::key(
             "url",
             "`url` needs `sha256`, by which what comes is known: sha256sum prints it",
         ));
     };
     match text.parse::<Digest>() {
         Ok(sha256) => Ok(Source::Url { url, sha256 }),
-        Err(error) => Err(KeysError::new(&text, error.to_string())),
+        Err(error) => Err(KeysError::value("sha256", error.to_string())),
     }
 }
 

@@ -167,7 +167,7 @@ fn mistakes_in_definitions_are_told_with_their_place() {
         (
             "summary: x\nbase: small\nset: {A: y}\n",
             "3:7",
-            "is no option",
+            "is not an option",
         ),
         (
             "summary: x\nbase: small\nmatrix: perhaps\n",
@@ -212,7 +212,7 @@ fn mistakes_in_definitions_are_told_with_their_place() {
         (
             "summary: x\nsource: {directory: .}\n\
              alternative: {url: \"http://x/linux-6.1.tar.xz\", sha256: \"0\"}\n",
-            "3:58",
+            "3:57",
             "no SHA-256 value",
         ),
         (
@@ -224,6 +224,18 @@ fn mistakes_in_definitions_are_told_with_their_place() {
             "summary: x\nsource: {debian: linux-source-6.12}\nalternative: {directory: .}\n",
             "3:1",
             "an `alternative` is a `url`",
+        ),
+        // Not where the word stands first.
+        (
+            "summary: a source of bad\nbase: small\nsource: {debian: linux-source-6.12}\n",
+            "3:1",
+            "both",
+        ),
+        ("summary: leads to bad\nbase: bad\n", "2:7", "leads back"),
+        (
+            "summary: no.patch\nbase: small\napply: [no.patch]\n",
+            "3:9",
+            "is not there",
         ),
         ("summary: 'x\n", "2:1", "unexpected end of stream"),
         ("", "1:1", "missing field"),

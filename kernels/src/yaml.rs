@@ -22,7 +22,7 @@ pub struct Place {
 
 impl Place {
     /// The beginning of a text.
-    pub(crate) const START: Place = Place {
+    pub const START: Place = Place {
         line: 1,
         column: 1,
         length: 1,
@@ -31,10 +31,11 @@ impl Place {
 
 /// The places of all keys and values of one document, and the keys that are given twice.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
+pub struct Index {
     places: BTreeMap<String, Place>,
     keys: BTreeMap<String, Place>,
-    pub(crate) doubled: Vec<(String, Place)>,
+    /// Keys that are given twice: their paths, and where the second one stands.
+    pub doubled: Vec<(String, Place)>,
 }
 
 /// The deepest nesting of brackets that is read; a scenario needs fewer than ten levels.
@@ -43,7 +44,7 @@ const DEEPEST: usize = 64;
 /// Where brackets are nested deeper than in any scenario. Both parsers take a time that grows
 /// with the square of the depth, so it is checked before. Brackets within strings and comments
 /// count, too; they come in pairs or are few.
-pub(crate) fn too_deep(text: &str) -> Option<Place> {
+pub fn too_deep(text: &str) -> Option<Place> {
     let mut depth = 0_usize;
     for (line, letters) in text.lines().enumerate() {
         for (column, letter) in letters.chars().enumerate() {
@@ -70,10 +71,38 @@ enum Level {
     Mapping { path: String, key: Option<String> },
 }
 
+/// What an error is about: a key, or its value, by path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum At {
+    /// The key.
+    Key(String),
+    /// The value.
+    Value(String),
+}
+
+impl At {
+    /// The same within the mapping at `path`.
+    pub fn within(self, path: &str) -> Self {
+        match self {
+            Self::Key(key) if key.is_empty() => Self::Key(path.to_owned()),
+            Self::Key(key) => Self::Key(join(path, &key)),
+            Self::Value(key) => Self::Value(join(path, &key)),
+        }
+    }
+}
+
 impl Index {
+    /// Where that stands which an error is about.
+    pub fn at(&self, at: &At) -> Place {
+        match at {
+            At::Key(path) => self.key(path).unwrap_or_else(|| self.find(path)),
+            At::Value(path) => self.find(path),
+        }
+    }
+
     /// Indexes a text. One that is no YAML gives the places up to the error; the
     /// deserializer reports that error.
-    pub(crate) fn new(text: &str) -> Index {
+    pub fn new(text: &str) -> Index {
         let mut index = Index::default();
         let mut levels: Vec<Level> = Vec::new();
         for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
@@ -132,7 +161,7 @@ impl Index {
     }
 
     /// The keys of the mapping at a path.
-    pub(crate) fn keys(&self, path: &str) -> BTreeSet<String> {
+    pub fn keys(&self, path: &str) -> BTreeSet<String> {
         let inside = |full: &String| {
             let rest = full.strip_prefix(path)?;
             let key = if path.is_empty() {
@@ -146,12 +175,12 @@ impl Index {
     }
 
     /// The place of a key, if the text has it.
-    pub(crate) fn key(&self, path: &str) -> Option<Place> {
+    pub fn key(&self, path: &str) -> Option<Place> {
         self.keys.get(path).copied()
     }
 
     /// The place of a path, or of the nearest value around it.
-    pub(crate) fn find(&self, path: &str) -> Place {
+    pub fn find(&self, path: &str) -> Place {
         let mut path = path;
         loop {
             if let Some(place) = self.places.get(path) {
