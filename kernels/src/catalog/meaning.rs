@@ -15,77 +15,10 @@ use crate::yaml::At;
 impl Catalog {
     /// What a definition stands for, its base included.
     pub fn wanted(&self, definition: &Definition) -> Result<KernelSpec, KernelError> {
-        let mut trail = vec![definition];
-        let source = loop {
-            let last = trail[trail.len() - 1];
-            match &last.start {
-                Start::Source(source) => break source.clone(),
-                Start::Base(name) => {
-                    let Some(base) = self.definitions.get(name) else {
-                        let names = || self.definitions.keys().map(String::as_str);
-                        let hint = spelling::nearest(name, names())
-                            .map(|name| format!("; did you mean {name:?}?"))
-                            .unwrap_or_default();
-                        let known = names().collect::<Vec<_>>().join(", ");
-                        return Err(last
-                            .fault(
-                                &At::Value("base".to_owned()),
-                                format!("the base {name:?} is none of {known}{hint}"),
-                            )
-                            .into());
-                    };
-                    if trail.iter().any(|known| known.path == base.path) {
-                        return Err(last
-                            .fault(
-                                &At::Value("base".to_owned()),
-                                format!("the base {name:?} leads back to this kernel"),
-                            )
-                            .into());
-                    }
-                    trail.push(base);
-                }
-            }
-        };
+        let (trail, source) = self.trail(definition)?;
         let first = trail[trail.len() - 1];
-        let source = match source {
-            Source::Directory(path) => {
-                let path = beside(first, &path);
-                Source::Directory(path.canonicalize().map_err(|error| {
-                    let shown = path.display();
-                    first.fault(
-                        &At::Key("source.directory".to_owned()),
-                        format!("the directory {shown}: {error}"),
-                    )
-                })?)
-            }
-            Source::Git {
-                repository,
-                revision,
-            } => {
-                let found = Repository::open(&beside(first, &repository))
-                    .and_then(|found| Ok((found.commit(&revision)?, found)));
-                let (commit, found) = found.map_err(|error| {
-                    first.fault(&At::Key("source.git".to_owned()), error.to_string())
-                })?;
-                Source::Git {
-                    repository: found.path().to_owned(),
-                    revision: commit.id,
-                }
-            }
-            Source::Tarball(path) => {
-                let path = beside(first, &path);
-                Source::Tarball(path.canonicalize().map_err(|error| {
-                    let shown = path.display();
-                    first.fault(
-                        &At::Key("source.tarball".to_owned()),
-                        format!("the tarball {shown}: {error}"),
-                    )
-                })?)
-            }
-            source => source,
-        };
         let mut recipe = Recipe {
-            source,
+            source: located(first, source)?,
             alternative: first.alternative.clone().map(Box::new),
             patches: Vec::new(),
             config: None,
@@ -94,37 +27,7 @@ impl Catalog {
         };
         let mut expected = BTreeMap::new();
         for definition in trail.into_iter().rev() {
-            for (key, names, direction) in [
-                ("revert", &definition.revert, Direction::Revert),
-                ("apply", &definition.apply, Direction::Apply),
-            ] {
-                for (index, name) in names.iter().enumerate() {
-                    let at = At::Value(format!("{key}[{index}]"));
-                    let path = self.find(definition, &at, name, "patches", "")?;
-                    recipe.patches.push(read_patch(path, direction)?);
-                }
-            }
-            for (index, name) in definition.config.iter().enumerate() {
-                let at = At::Value(format!("config[{index}]"));
-                let path = self.find(definition, &at, name, "fragments", ".config")?;
-                recipe.fragments.push(Fragment {
-                    name: name.clone(),
-                    text: read_text(definition, &at, &path)?,
-                });
-            }
-            if !definition.set.is_empty() {
-                recipe.fragments.push(Fragment {
-                    name: format!("{} (set)", definition.name),
-                    text: definition
-                        .set
-                        .iter()
-                        .map(|(option, value)| match value.as_str() {
-                            "n" => format!("# {option} is not set\n"),
-                            value => format!("{option}={value}\n"),
-                        })
-                        .collect(),
-                });
-            }
+            self.add(definition, &mut recipe)?;
             expected.extend(definition.expected.clone());
         }
         Ok(KernelSpec {
@@ -134,6 +37,76 @@ impl Catalog {
             expected,
             notes: Vec::new(),
         })
+    }
+
+    /// A definition with its bases, and the source that they lead to.
+    fn trail<'a>(
+        &'a self,
+        definition: &'a Definition,
+    ) -> Result<(Vec<&'a Definition>, Source), DefinitionError> {
+        let mut trail = vec![definition];
+        loop {
+            let last = trail[trail.len() - 1];
+            match &last.start {
+                Start::Source(source) => return Ok((trail, source.clone())),
+                Start::Base(name) => {
+                    let Some(base) = self.definitions.get(name) else {
+                        let names = || self.definitions.keys().map(String::as_str);
+                        let hint = spelling::nearest(name, names())
+                            .map(|name| format!("; did you mean {name:?}?"))
+                            .unwrap_or_default();
+                        let known = names().collect::<Vec<_>>().join(", ");
+                        return Err(last.fault(
+                            &At::Value("base".to_owned()),
+                            format!("the base {name:?} is none of {known}{hint}"),
+                        ));
+                    };
+                    if trail.iter().any(|known| known.path == base.path) {
+                        return Err(last.fault(
+                            &At::Value("base".to_owned()),
+                            format!("the base {name:?} leads back to this kernel"),
+                        ));
+                    }
+                    trail.push(base);
+                }
+            }
+        }
+    }
+
+    /// Adds a definition's own patches and options to those of its base.
+    fn add(&self, definition: &Definition, recipe: &mut Recipe) -> Result<(), KernelError> {
+        for (key, names, direction) in [
+            ("revert", &definition.revert, Direction::Revert),
+            ("apply", &definition.apply, Direction::Apply),
+        ] {
+            for (index, name) in names.iter().enumerate() {
+                let at = At::Value(format!("{key}[{index}]"));
+                let path = self.find(definition, &at, name, "patches", "")?;
+                recipe.patches.push(read_patch(path, direction)?);
+            }
+        }
+        for (index, name) in definition.config.iter().enumerate() {
+            let at = At::Value(format!("config[{index}]"));
+            let path = self.find(definition, &at, name, "fragments", ".config")?;
+            recipe.fragments.push(Fragment {
+                name: name.clone(),
+                text: read_text(definition, &at, &path)?,
+            });
+        }
+        if !definition.set.is_empty() {
+            recipe.fragments.push(Fragment {
+                name: format!("{} (set)", definition.name),
+                text: definition
+                    .set
+                    .iter()
+                    .map(|(option, value)| match value.as_str() {
+                        "n" => format!("# {option} is not set\n"),
+                        value => format!("{option}={value}\n"),
+                    })
+                    .collect(),
+            });
+        }
+        Ok(())
     }
 
     /// A file that a definition names: beside it, or in the catalog's folder of such.
@@ -159,6 +132,33 @@ impl Catalog {
             ),
         ))
     }
+}
+
+/// A source whose paths, relative to its definition, have been found.
+fn located(definition: &Definition, source: Source) -> Result<Source, DefinitionError> {
+    let fault = |key: &str, message| definition.fault(&At::Key(format!("source.{key}")), message);
+    let path = |key: &str, path: &Path| {
+        let path = beside(definition, path);
+        let found = path.canonicalize();
+        found.map_err(|error| fault(key, format!("the {key} {}: {error}", path.display())))
+    };
+    Ok(match source {
+        Source::Directory(folder) => Source::Directory(path("directory", &folder)?),
+        Source::Tarball(file) => Source::Tarball(path("tarball", &file)?),
+        Source::Git {
+            repository,
+            revision,
+        } => {
+            let (repository, commit) = Repository::open(&beside(definition, &repository))
+                .and_then(|found| Ok((found.path().to_owned(), found.commit(&revision)?)))
+                .map_err(|error| fault("git", error.to_string()))?;
+            Source::Git {
+                repository,
+                revision: commit.id,
+            }
+        }
+        source => source,
+    })
 }
 
 fn beside(definition: &Definition, path: &Path) -> PathBuf {

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+use walkdir::{DirEntry, WalkDir};
 
 use super::file::Config;
 use crate::cache::CacheError;
@@ -64,9 +67,7 @@ impl Symbols {
 /// that they call.
 pub(crate) fn digest(source: &Path) -> Result<Digest, CacheError> {
     let mut texts = Vec::new();
-    walk(source, source, &mut |text| {
-        texts.push(Digest::of(text.as_bytes()))
-    })?;
+    walk(source, &mut |text| texts.push(Digest::of(text.as_bytes())))?;
     let scripts = source.join("scripts");
     for item in fs::read_dir(&scripts).into_iter().flatten().flatten() {
         let path = item.path();
@@ -87,7 +88,7 @@ pub(crate) fn digest(source: &Path) -> Result<Digest, CacheError> {
 /// The option of a source whose name is nearest to one that it does not have.
 pub(crate) fn nearest(source: &Path, option: &str) -> Result<Option<String>, CacheError> {
     let mut names = BTreeSet::new();
-    walk(source, source, &mut |text| {
+    walk(source, &mut |text| {
         names.extend(text.lines().filter_map(|line| {
             let (word, name) = line.trim_start().split_once([' ', '\t'])?;
             ["config", "menuconfig"]
@@ -155,21 +156,21 @@ fn names(expression: &str) -> impl Iterator<Item = &str> {
         .filter(|word| word.len() > 1 && word.starts_with(|first: char| first.is_ascii_uppercase()))
 }
 
-fn walk(root: &Path, folder: &Path, read: &mut dyn FnMut(&str)) -> Result<(), CacheError> {
-    let fault = |error| CacheError::io("list", folder, error);
-    for item in fs::read_dir(folder).map_err(fault)? {
-        let item = item.map_err(fault)?;
-        let name = item.file_name();
-        let name = name.to_string_lossy();
-        let kind = item.file_type().map_err(fault)?;
-        if kind.is_dir() {
-            let foreign = folder == root.join("arch") && name != "x86";
-            if !foreign && !PASSED_OVER.contains(&name.as_ref()) {
-                walk(root, &item.path(), read)?;
-            }
-        } else if kind.is_file() && name.starts_with("Kconfig") {
+/// Reads all Kconfig files that an x86 kernel may have.
+fn walk(root: &Path, read: &mut dyn FnMut(&str)) -> Result<(), CacheError> {
+    let arch = root.join("arch");
+    let has_some = |item: &DirEntry| {
+        let name = item.file_name().to_string_lossy();
+        let foreign = item.path().parent() == Some(&arch) && name != "x86";
+        item.depth() == 0
+            || !item.file_type().is_dir()
+            || !(foreign || PASSED_OVER.contains(&name.as_ref()))
+    };
+    for item in WalkDir::new(root).into_iter().filter_entry(has_some) {
+        let item = item.map_err(|error| CacheError::io("list", root, error.into()))?;
+        if item.file_type().is_file() && item.file_name().as_bytes().starts_with(b"Kconfig") {
             let path = item.path();
-            let bytes = fs::read(&path).map_err(|error| CacheError::io("read", path, error))?;
+            let bytes = fs::read(path).map_err(|error| CacheError::io("read", path, error))?;
             read(&String::from_utf8_lossy(&bytes));
         }
     }
@@ -227,9 +228,72 @@ fn read(
 ) -> Result<(), CacheError> {
     let mut current: Option<String> = None;
     let mut block_attributes = false;
+    let mut choice: Option<Vec<String>> = None;
+    for (keyword, rest) in statements(text) {
+        let symbol = |symbols: &mut BTreeMap<String, Symbol>, add: &dyn Fn(&mut Symbol)| {
+            if let Some(name) = &current {
+                add(symbols.entry(name.clone()).or_default());
+            }
+        };
+        match keyword.as_str() {
+            "range" => symbol(symbols, &|symbol| symbol.ranges.push(rest.clone())),
+            "depends" => {
+                let need = rest.strip_prefix("on").unwrap_or(&rest).trim().to_owned();
+                if current.is_some() {
+                    symbol(symbols, &|symbol| symbol.depends.push(need.clone()));
+                } else if block_attributes && let Some(block) = around.last_mut() {
+                    block.push(need);
+                }
+            }
+            "bool" | "tristate" | "string" | "int" | "hex" | "prompt" if rest.starts_with('"') => {
+                let condition = rest.rsplit_once("\" if ");
+                let condition = condition.map_or("", |(_, condition)| condition.trim());
+                symbol(symbols, &|symbol| symbol.prompts.push(condition.to_owned()));
+            }
+            "config" | "menuconfig" => {
+                block_attributes = false;
+                current = wanted.get(rest.as_str()).map(|name| (*name).to_owned());
+                if let Some(name) = &current {
+                    let symbol = symbols.entry(name.clone()).or_default();
+                    symbol.depends.extend(around.iter().flatten().cloned());
+                }
+                choice.iter_mut().for_each(|names| names.push(rest.clone()));
+            }
+            "if" | "menu" | "choice" | "endif" | "endmenu" | "endchoice" | "source" | "comment"
+            | "mainmenu" => {
+                current = None;
+                block_attributes = matches!(keyword.as_str(), "menu" | "choice");
+                match keyword.as_str() {
+                    "if" => around.push(vec![rest]),
+                    "menu" => around.push(Vec::new()),
+                    "choice" => {
+                        around.push(Vec::new());
+                        choice = Some(Vec::new());
+                    }
+                    "endif" | "endmenu" => drop(around.pop()),
+                    "endchoice" => {
+                        around.pop();
+                        let names = choice.take().unwrap_or_default();
+                        for name in names.iter().filter(|name| wanted.contains(name.as_str())) {
+                            let symbol = symbols.entry(name.clone()).or_default();
+                            symbol.choice.clone_from(&names);
+                        }
+                    }
+                    "source" => include(rest.trim_matches('"'), around, symbols)?,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The statements of a text, as keyword and rest, without help texts.
+fn statements(text: &str) -> Vec<(String, String)> {
+    let mut statements = Vec::new();
     // How far the help text is indented, once it has begun.
     let mut help: Option<Option<usize>> = None;
-    let mut choice: Option<Vec<String>> = None;
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let mut line = line.to_owned();
@@ -237,99 +301,22 @@ fn read(
             line.pop();
             line.push_str(lines.next().unwrap_or_default().trim_start());
         }
-        let (word, rest) = match line.trim().split_once([' ', '\t']) {
-            Some((word, rest)) => (word, rest.trim()),
-            None => (line.trim(), ""),
-        };
+        let trimmed = line.trim();
+        let (keyword, rest) = trimmed.split_once([' ', '\t']).unwrap_or((trimmed, ""));
         if let Some(begun) = help {
             let indent = indent(&line);
-            if word.is_empty() || indent >= begun.unwrap_or(1) {
-                help = Some(begun.or((!word.is_empty()).then_some(indent)));
+            if keyword.is_empty() || indent >= begun.unwrap_or(1) {
+                help = Some(begun.or((!keyword.is_empty()).then_some(indent)));
                 continue;
             }
             help = None;
         }
-        match word {
-            "config" | "menuconfig" => {
-                block_attributes = false;
-                current = wanted.get(rest).map(|name| (*name).to_owned());
-                choice
-                    .iter_mut()
-                    .for_each(|names| names.push(rest.to_owned()));
-                if let Some(name) = &current {
-                    let symbol = symbols.entry(name.clone()).or_default();
-                    symbol.depends.extend(around.iter().flatten().cloned());
-                }
-            }
-            "if" => {
-                current = None;
-                block_attributes = false;
-                around.push(vec![rest.to_owned()]);
-            }
-            "menu" | "choice" => {
-                if word == "choice" {
-                    choice = Some(Vec::new());
-                }
-                current = None;
-                block_attributes = true;
-                around.push(Vec::new());
-            }
-            "endif" | "endmenu" | "endchoice" => {
-                if word == "endchoice" {
-                    let names = choice.take().unwrap_or_default();
-                    for name in names.iter().filter(|name| wanted.contains(name.as_str())) {
-                        symbols
-                            .entry(name.clone())
-                            .or_default()
-                            .choice
-                            .clone_from(&names);
-                    }
-                }
-                current = None;
-                block_attributes = false;
-                around.pop();
-            }
-            "source" => {
-                current = None;
-                block_attributes = false;
-                include(rest.trim_matches('"'), around, symbols)?;
-            }
-            "comment" | "mainmenu" => {
-                current = None;
-                block_attributes = false;
-            }
-            "range" => {
-                if let Some(name) = &current {
-                    let symbol = symbols.entry(name.clone()).or_default();
-                    symbol.ranges.push(rest.to_owned());
-                }
-            }
+        match keyword {
             "help" | "---help---" => help = Some(None),
-            "depends" => {
-                let need = rest.strip_prefix("on").unwrap_or(rest).trim().to_owned();
-                if let Some(name) = &current {
-                    symbols.entry(name.clone()).or_default().depends.push(need);
-                } else if block_attributes && let Some(block) = around.last_mut() {
-                    block.push(need);
-                }
-            }
-            "bool" | "tristate" | "string" | "int" | "hex" | "prompt" if rest.starts_with('"') => {
-                if let Some(name) = &current {
-                    let condition = rest
-                        .rsplit_once("\" if ")
-                        .map(|(_, condition)| condition.trim().to_owned())
-                        .unwrap_or_default();
-                    symbols
-                        .entry(name.clone())
-                        .or_default()
-                        .prompts
-                        .push(condition);
-                }
-            }
-            _ => {}
+            _ => statements.push((keyword.to_owned(), rest.trim().to_owned())),
         }
     }
-    Ok(())
+    statements
 }
 
 /// How far a line is indented; a tab goes on to the next multiple of eight.

@@ -11,7 +11,7 @@ use super::{Build, BuildError, CONFIG_DEADLINE};
 use crate::build::log::{self, Cause};
 use crate::cache::{CacheError, EntryLock, Part, Wait};
 use crate::error::KernelError;
-use crate::tools::process::{self, Job, Told};
+use crate::tools::process::{self, Ended, Job, Told};
 use crate::tools::toolchain;
 
 /// What `make` is told, besides folders, jobs and the compiler. The same inputs give
@@ -82,50 +82,57 @@ impl Build<'_> {
             self.objects.end()?;
             return Ok(());
         }
+        Err(self
+            .failure(what, &ended, start.elapsed().as_secs())?
+            .into())
+    }
+
+    /// Why `make` failed.
+    fn failure(&self, what: &str, ended: &Ended, seconds: u64) -> Result<BuildError, CacheError> {
         let failure = log::failure(self.log, ended.log_from);
         let (what, lines, log) = (what.to_owned(), failure.lines, self.log.to_owned());
+        let jobs = self.jobs;
         if process::was_killed(ended.status) {
             // The marker stays: what it wrote is not trusted.
-            let seconds = start.elapsed().as_secs();
-            return Err(BuildError::Killed {
-                what: format!("{what} (make was ended by a signal after {seconds} s)"),
-                jobs: self.jobs,
+            return Ok(BuildError::Killed {
+                what: format!("{what} (a signal ended make after {seconds} s)"),
+                jobs,
                 lines,
                 log,
-            }
-            .into());
+            });
         }
         // With any other cause the tools ended by themselves, and what they wrote is whole.
         if !matches!(failure.cause, Cause::Full | Cause::Memory) {
             self.objects.end()?;
         }
-        let compiler = &self.toolchain.compiler;
-        let version = crate::version::of_source(&self.tree.src())
-            .unwrap_or_else(|| "of this source".to_owned());
-        Err(match failure.cause {
+        let pair = |how: &str| {
+            let version = crate::version::of_source(&self.tree.src());
+            let version = version.as_deref().unwrap_or("of this source");
+            format!("{} is {how} for Linux {version}", self.toolchain.compiler)
+        };
+        Ok(match failure.cause {
             Cause::Full => {
                 return Err(CacheError::Full {
                     action: "compile in",
                     path: self.objects.path(),
-                }
-                .into());
+                });
             }
             Cause::Memory => BuildError::Killed {
                 what,
-                jobs: self.jobs,
+                jobs,
                 lines,
                 log,
             },
             Cause::TooNew(why) => BuildError::TooNew {
                 what,
-                pair: format!("{compiler} is too new for Linux {version}"),
+                pair: pair("too new"),
                 why,
                 lines,
                 log,
             },
             Cause::TooOld => BuildError::TooOld {
                 what,
-                pair: format!("{compiler} is too old for Linux {version}"),
+                pair: pair("too old"),
                 lines,
                 log,
             },
@@ -137,8 +144,7 @@ impl Build<'_> {
             },
             Cause::File(file) => BuildError::File { what, file, log },
             Cause::Source => BuildError::Compile { what, lines, log },
-        }
-        .into())
+        })
     }
 
     /// Lets the compiler's cache live in ours, untouched by the user's settings.
