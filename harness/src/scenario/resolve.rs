@@ -11,11 +11,12 @@ use super::error::{Problem, ScenarioError};
 use super::extent::Extent;
 use super::feasible::Feasibility;
 use super::home::Homes;
+use super::model::{Scenario, Work};
 use super::problems::Problems;
 use super::raw::{RawAssertion, RawMachine, RawScenario, RawSince};
 use super::since::{Release, Since};
 use super::vacuity::Vacuity;
-use super::{Scenario, Work, assertions, name, quantity, steps, tasks, tunables, yaml};
+use super::{assertions, name, quantity, steps, tasks, tunables, yaml};
 use crate::guest::topology::{Machine, Node};
 use numalab_kernels::yaml::{Index, too_deep};
 
