@@ -272,7 +272,7 @@ fn a_run_folder_that_is_not_writable_is_found_before_anything_is_made() {
     let bench = Bench::new();
     bench.write("runs", b"a file");
     let done = bench.command(&[]).assert().code(3);
-    done.stderr(contains("a file is where a folder should be"));
+    done.stderr(contains("there is a file in place of a folder"));
     assert_eq!(bench.starts(), 0);
     let kernels = bench.folder.path().join("cache/kernels");
     let made = fs::read_dir(kernels).map_or(0, Iterator::count);
