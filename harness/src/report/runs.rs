@@ -227,7 +227,7 @@ mod tests {
                 "scenario": "own/mine", "scenario_file": "own/mine.yaml",
                 "kernel": {
                     "name": "k", "word": "k", "release": "6.12", "digest": digest,
-                    "path": "k", "stored": "now"
+                    "path": "k", "stored": "2026-01-01T00:00:00Z"
                 },
                 "image": digest, "qemu": "9", "firmware": digest, "mode": "exact",
                 "accelerator": "tcg", "seed": seed, "append": [], "numalab": "0", "contract": 1
