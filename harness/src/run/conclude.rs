@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error_chain::sentence;
-use crate::guest::outcome::End;
+use crate::guest::outcome::{End, Outcome};
 use crate::report::{RunReport, SCHEMA};
 use crate::run::folder::RunFolder;
 use crate::run::request::RunRequest;
@@ -71,20 +71,9 @@ pub(super) fn judge(
             "determinism failure: two runs of the same inputs differ: {what}"
         ));
     }
-    let quiet = judgement.verdict != Verdict::Inconclusive;
     let console_tail = match &outcome {
-        Ok(outcome) if !quiet && !outcome.is_whole() => {
-            let first = outcome.last_lines.len().saturating_sub(TAIL);
-            outcome.last_lines[first..].to_vec()
-        }
+        Ok(outcome) if judgement.verdict == Verdict::Inconclusive => console_tail(outcome),
         _ => Vec::new(),
-    };
-    let changed = |measurement: &Measurement| -> BTreeMap<String, i64> {
-        measurement
-            .vmstat()
-            .into_iter()
-            .filter(|(_, change)| *change != 0)
-            .collect()
     };
     RunReport {
         schema: SCHEMA,
@@ -119,4 +108,19 @@ pub(super) fn judge(
         console_tail,
         folder: folder.path().to_owned(),
     }
+}
+
+/// The last lines of the console of a guest that did not finish.
+fn console_tail(outcome: &Outcome) -> Vec<String> {
+    if outcome.is_whole() {
+        return Vec::new();
+    }
+    let first = outcome.last_lines.len().saturating_sub(TAIL);
+    outcome.last_lines[first..].to_vec()
+}
+
+/// The counters of `/proc/vmstat` that changed.
+fn changed(measurement: &Measurement) -> BTreeMap<String, i64> {
+    let changes = measurement.vmstat().into_iter();
+    changes.filter(|(_, change)| *change != 0).collect()
 }

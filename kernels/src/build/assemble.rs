@@ -53,11 +53,7 @@ impl Builder<'_> {
         }
         let other = self.other_side(tree)?;
         let (files, moved) = self.patch(recipe, tree)?;
-        let ccache = self.options.ccache
-            && !self.options.fresh
-            && self.tools.has_ccache()
-            // It would look at the script, not at the compiler that the script runs.
-            && self.tools.has_plain_compiler();
+        let ccache = self.uses_ccache();
         let hiding = hiding_headers(tree, &files)?;
         let objects_of =
             |requested: &Requested| self.objects(opened, requested, &toolchain, ccache, &hiding);
@@ -110,8 +106,8 @@ impl Builder<'_> {
                 Side::Base => [&own, &other],
                 Side::Patched => [&other, &own],
             };
-            let (folder, compiler) = (entry.path(), self.tools.called_compiler());
-            profile::keep(folder, &objects.path(), plan, compiler, sides)?;
+            let compiler = self.tools.called_compiler();
+            profile::keep(entry.path(), &objects.path(), plan, compiler, sides)?;
         }
         let image = entry.path().join(store::image_name(ImageKind::Vmlinux));
         let config = fs::read_to_string(&built.config)
@@ -133,10 +129,7 @@ impl Builder<'_> {
                 notes: built.notes,
                 moved,
                 toolchain,
-                variables: VARIABLES
-                    .iter()
-                    .map(|(name, value)| format!("{name}={value}"))
-                    .collect(),
+                variables: variables(),
                 ccache,
                 seconds: start.elapsed().as_secs_f64(),
             }),
@@ -147,6 +140,14 @@ impl Builder<'_> {
         // The entry has a copy.
         let _ = fs::remove_file(&log);
         Ok(kernel)
+    }
+
+    fn uses_ccache(&self) -> bool {
+        self.options.ccache
+            && !self.options.fresh
+            && self.tools.has_ccache()
+            // It would look at the script, not at the compiler that the script runs.
+            && self.tools.has_plain_compiler()
     }
 
     /// The object tree for a configuration and compiler.
@@ -253,4 +254,10 @@ fn digest(path: &Path) -> Result<Digest, CacheError> {
 fn short_name(name: &str) -> String {
     let name = files::plain(&files::name(Path::new(name)));
     name.chars().take(60).collect()
+}
+
+/// The environment of the build, as `NAME=value`.
+fn variables() -> Vec<String> {
+    let variables = VARIABLES.iter();
+    variables.map(|(name, value)| format!("{name}={value}")).collect()
 }

@@ -77,21 +77,12 @@ pub(super) fn unpack(
         if name.components().any(|part| part.as_os_str() == ".git") {
             continue;
         }
-        // macOS' tar writes a file's attributes as a file `._NAME` beside it.
-        let mut head = Vec::new();
-        if kind == EntryType::Regular
-            && name
-                .file_name()
-                .is_some_and(|name| name.as_bytes().starts_with(b"._"))
-        {
-            let length = APPLE_DOUBLE.len() as u64;
-            Read::by_ref(&mut entry)
-                .take(length)
-                .read_to_end(&mut head)
-                .map_err(ArchiveError::Broken)?;
-            if head == APPLE_DOUBLE {
-                continue;
-            }
+        let head = match kind {
+            EntryType::Regular => head(&name, &mut entry).map_err(ArchiveError::Broken)?,
+            _ => Vec::new(),
+        };
+        if head == APPLE_DOUBLE {
+            continue;
         }
         let path = into.join(&name);
         let write = |source| ArchiveError::Write {
@@ -117,14 +108,7 @@ pub(super) fn unpack(
                 let executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
                 let mut file = fresh(&path).map_err(write)?;
                 file.write_all(&head).map_err(write)?;
-                let mut piece = [0; 64 * 1024];
-                loop {
-                    let length = entry.read(&mut piece).map_err(ArchiveError::Broken)?;
-                    if length == 0 {
-                        break;
-                    }
-                    file.write_all(&piece[..length]).map_err(write)?;
-                }
+                copy(&mut entry, &mut file, write)?;
                 let mode = if executable { 0o755 } else { 0o644 };
                 file.set_permissions(Permissions::from_mode(mode))
                     .map_err(write)?;
@@ -160,6 +144,34 @@ pub(super) fn unpack(
         }
     }
     Ok(links)
+}
+
+/// The first bytes of a file that may be the attributes of another one, which tar on macOS
+/// writes as `._NAME` beside it; empty for other files.
+fn head(name: &Path, entry: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let name = name.file_name();
+    if name.is_some_and(|name| name.as_bytes().starts_with(b"._")) {
+        let length = APPLE_DOUBLE.len() as u64;
+        entry.by_ref().take(length).read_to_end(&mut head)?;
+    }
+    Ok(head)
+}
+
+/// Copies the rest of an entry. A failure to read means that the archive is damaged.
+fn copy(
+    entry: &mut impl Read,
+    file: &mut File,
+    write: impl Fn(io::Error) -> ArchiveError,
+) -> Result<(), ArchiveError> {
+    let mut piece = [0; 64 * 1024];
+    loop {
+        let length = entry.read(&mut piece).map_err(ArchiveError::Broken)?;
+        if length == 0 {
+            return Ok(());
+        }
+        file.write_all(&piece[..length]).map_err(&write)?;
+    }
 }
 
 impl Links {

@@ -270,21 +270,7 @@ impl Fetcher<'_> {
                 log,
             });
         };
-        let mut command = self.tools.command("tar");
-        command
-            .arg("--extract")
-            .arg("--verbose")
-            .arg("--no-same-owner");
-        if inner.extension().is_some_and(|extension| extension == "xz") {
-            command.arg("--use-compress-program=xz -T0");
-        }
-        command
-            .arg("--strip-components=1")
-            .arg("--directory")
-            .arg(tree.src())
-            .arg("--file")
-            .arg(&inner);
-        run(command, &inner)?;
+        run(self.tar(&inner, &tree.src()), &inner)?;
         if !tree.src().join("Kconfig").is_file() {
             return Err(SourceError::Unpack {
                 archive: inner,
@@ -298,6 +284,25 @@ impl Fetcher<'_> {
         // A list of some 90000 names.
         let _ = fs::remove_file(&log);
         Ok(())
+    }
+
+    /// The command that unpacks the source's tarball without its top folder.
+    fn tar(&self, archive: &Path, into: &Path) -> Command {
+        let mut command = self.tools.command("tar");
+        command
+            .arg("--extract")
+            .arg("--verbose")
+            .arg("--no-same-owner");
+        if archive.extension().is_some_and(|extension| extension == "xz") {
+            command.arg("--use-compress-program=xz -T0");
+        }
+        command
+            .arg("--strip-components=1")
+            .arg("--directory")
+            .arg(into)
+            .arg("--file")
+            .arg(archive);
+        command
     }
 }
 

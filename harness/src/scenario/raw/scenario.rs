@@ -56,7 +56,7 @@ pub(crate) struct RawScenario {
     #[serde(default)]
     pub(crate) guards: Vec<RawAssertion>,
     /// What the measurements of a correct kernel satisfy. If one fails, the verdict is `fail`.
-    /// Without any, the run is only measured and gets no verdict.
+    /// Without any, the verdict is `measured`.
     #[serde(default)]
     pub(crate) expect: Vec<RawAssertion>,
 }
