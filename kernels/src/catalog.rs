@@ -3,7 +3,7 @@
 
 mod commit;
 pub mod definition;
-mod error;
+pub(crate) mod error;
 mod meaning;
 pub(crate) mod setting;
 
@@ -20,7 +20,7 @@ use crate::source::repository::{Commit, Repository};
 use crate::source::{tarball, url};
 use crate::spec::{Direction, Fragment, KernelSpec, Origin, Recipe, Source};
 use crate::spelling;
-pub use error::WordError;
+pub use error::SpecError;
 pub use setting::Setting;
 
 /// The kernel whose configuration a source without a definition is built with.
@@ -42,7 +42,7 @@ pub struct Catalog {
 impl Catalog {
     /// Reads all definitions of a folder.
     pub fn load(folder: &Path) -> Result<Self, KernelError> {
-        let fault = |source| WordError::Folder {
+        let fault = |source| SpecError::Folder {
             path: folder.to_owned(),
             source,
         };
@@ -104,7 +104,7 @@ impl Catalog {
                 return Err(commit::error(word, cwd));
             }
             if crate::spec::is_url(word) {
-                return Err(WordError::Digestless {
+                return Err(SpecError::Digestless {
                     word: word.to_owned(),
                 }
                 .into());
@@ -162,7 +162,7 @@ impl Catalog {
                 })
             };
             let Some((name, count, meant)) = patch.or_else(range) else {
-                return Err(WordError::Patch {
+                return Err(SpecError::Patch {
                     word: word.to_owned(),
                     patch: rest.join("+"),
                     cwd: cwd.to_owned(),
@@ -182,7 +182,7 @@ impl Catalog {
         }
         for (direction, names) in given {
             let Origin::Recipe(recipe) = &mut wanted.origin else {
-                return Err(WordError::PatchedImage {
+                return Err(SpecError::PatchedImage {
                     word: word.to_owned(),
                 }
                 .into());
@@ -213,7 +213,7 @@ impl Catalog {
         for setting in settings {
             let Origin::Recipe(recipe) = &mut spec.origin else {
                 let word = spec.word.clone();
-                return Err(WordError::ConfiguredImage { word }.into());
+                return Err(SpecError::ConfiguredImage { word }.into());
             };
             spec.name = format!("{}+{}", spec.name, setting.name());
             spec.word = format!("{}+{}", spec.word, setting.piece());
@@ -227,7 +227,7 @@ impl Catalog {
                     recipe.fragments = vec![Fragment {
                         name: "contract".to_owned(),
                         text: fs::read_to_string(&path)
-                            .map_err(|source| WordError::Read { path, source })?,
+                            .map_err(|source| SpecError::Read { path, source })?,
                     }];
                 }
             }
@@ -257,7 +257,7 @@ impl Catalog {
             return self.directory(&path);
         }
         if tarball::is_name(&path) {
-            let path = path.canonicalize().map_err(|source| WordError::Read {
+            let path = path.canonicalize().map_err(|source| SpecError::Read {
                 path: path.clone(),
                 source,
             })?;
@@ -292,14 +292,14 @@ impl Catalog {
     fn directory(&self, path: &Path) -> Result<KernelSpec, KernelError> {
         for missing in ["Makefile", "Kconfig"] {
             if !path.join(missing).is_file() {
-                return Err(WordError::Folderless {
+                return Err(SpecError::Folderless {
                     path: path.to_owned(),
                     missing,
                 }
                 .into());
             }
         }
-        let path = path.canonicalize().map_err(|source| WordError::Read {
+        let path = path.canonicalize().map_err(|source| SpecError::Read {
             path: path.to_owned(),
             source,
         })?;
@@ -343,9 +343,9 @@ impl Catalog {
         })
     }
 
-    fn unknown(&self, word: &str, cwd: &Path) -> WordError {
+    fn unknown(&self, word: &str, cwd: &Path) -> SpecError {
         let names = || self.definitions.keys().map(String::as_str);
-        WordError::Unknown {
+        SpecError::Unknown {
             word: word.to_owned(),
             cwd: cwd.to_owned(),
             known: names().collect::<Vec<_>>().join(", "),

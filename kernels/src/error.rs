@@ -2,8 +2,8 @@
 
 use crate::build::compile::BuildError;
 use crate::cache::CacheError;
-use crate::catalog::WordError;
 use crate::catalog::definition::DefinitionError;
+use crate::catalog::error::SpecError;
 use crate::config::ConfigError;
 use crate::error_kind::ErrorKind;
 use crate::image::ImageError;
@@ -22,7 +22,7 @@ pub enum KernelError {
     Definition(#[from] DefinitionError),
     /// A word names no kernel.
     #[error(transparent)]
-    Word(#[from] WordError),
+    Word(#[from] SpecError),
     /// A file is no kernel.
     #[error(transparent)]
     Image(#[from] ImageError),

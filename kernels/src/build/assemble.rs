@@ -1,5 +1,6 @@
 //! A kernel is compiled and put into the store, from a source that is there.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,9 +20,10 @@ use crate::digest::{Digest, Digester};
 use crate::error::KernelError;
 use crate::files;
 use crate::image::{self, ImageKind};
-use crate::profile::{self, Side};
+use crate::profile::{self, ProfilePlan, Side};
 use crate::progress::{BuildEvent, BuildStage};
 use crate::source::Opened;
+use crate::source::tree::{Content, SourceTree};
 use crate::spec::Recipe;
 use crate::store::{self, Kernel, Manifest, PatchRecord, Provenance, SCHEMA};
 use crate::tools::process::Job;
@@ -99,15 +101,8 @@ impl Builder<'_> {
             detail: name,
         });
         let entry = self.entry(&build, &built)?;
-        if let (Some(plan), Some(delta)) = (&built.profile, self.profiling) {
-            let own = pristine_too(tree, files, &other)?;
-            let other = pristine_too(tree, other, &own)?;
-            let sides = match delta.side {
-                Side::Base => [&own, &other],
-                Side::Patched => [&other, &own],
-            };
-            let compiler = self.tools.called_compiler();
-            profile::keep(entry.path(), &objects.path(), plan, compiler, sides)?;
+        if let Some(plan) = &built.profile {
+            self.keep_profile(entry.path(), &objects.path(), plan, tree, files, other)?;
         }
         let image = entry.path().join(store::image_name(ImageKind::Vmlinux));
         let config = fs::read_to_string(&built.config)
@@ -140,6 +135,31 @@ impl Builder<'_> {
         // The entry has a copy.
         let _ = fs::remove_file(&log);
         Ok(kernel)
+    }
+
+    /// Keeps what a profiled run needs to count the lines that the patches change; `own` are
+    /// the files of this kernel that they touch, `other` those of the kernel it is compared
+    /// with.
+    fn keep_profile(
+        &self,
+        entry: &Path,
+        objects: &Path,
+        plan: &ProfilePlan,
+        tree: &SourceTree,
+        own: BTreeMap<String, Content>,
+        other: BTreeMap<String, Content>,
+    ) -> Result<(), CacheError> {
+        let Some(delta) = self.profiling else {
+            return Ok(());
+        };
+        let own = pristine_too(tree, own, &other)?;
+        let other = pristine_too(tree, other, &own)?;
+        let sides = match delta.side {
+            Side::Base => [&own, &other],
+            Side::Patched => [&other, &own],
+        };
+        let compiler = self.tools.called_compiler();
+        profile::keep(entry, objects, plan, compiler, sides)
     }
 
     fn uses_ccache(&self) -> bool {
@@ -259,5 +279,7 @@ fn short_name(name: &str) -> String {
 /// The environment of the build, as `NAME=value`.
 fn variables() -> Vec<String> {
     let variables = VARIABLES.iter();
-    variables.map(|(name, value)| format!("{name}={value}")).collect()
+    variables
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::WordError;
+use super::error::SpecError;
 use crate::error::KernelError;
 use crate::source::SourceError;
 use crate::source::repository::{Commit, Repository};
@@ -32,7 +32,7 @@ pub(super) fn error(word: &str, cwd: &Path) -> KernelError {
         .filter(|rest| split(rest, cwd).is_some())
         .find_map(|rest| find(rest, cwd).err())
         .unwrap_or_else(|| {
-            WordError::Commit {
+            SpecError::Commit {
                 word: word.to_owned(),
                 cwd: cwd.to_owned(),
             }
@@ -69,7 +69,7 @@ fn split<'a>(text: &'a str, cwd: &Path) -> Option<(PathBuf, &'a str)> {
 
 fn find(text: &str, cwd: &Path) -> Result<(Repository, Commit), KernelError> {
     let Some((path, revision)) = split(text, cwd) else {
-        return Err(WordError::Commit {
+        return Err(SpecError::Commit {
             word: format!("{GIT}{text}"),
             cwd: cwd.to_owned(),
         }

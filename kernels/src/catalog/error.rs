@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Why a word names no kernel.
 #[derive(Debug, thiserror::Error)]
-pub enum WordError {
+pub enum SpecError {
     /// The folder cannot be read.
     #[error("cannot read the kernel definitions in {path:?}")]
     Folder {

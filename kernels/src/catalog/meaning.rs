@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Catalog, WordError};
+use super::Catalog;
+use super::error::SpecError;
 use crate::catalog::definition::{Definition, DefinitionError, Start};
 use crate::error::KernelError;
 use crate::source::repository::Repository;
@@ -165,10 +166,10 @@ fn beside(definition: &Definition, path: &Path) -> PathBuf {
     definition.path.parent().unwrap_or(Path::new("")).join(path)
 }
 
-fn read_patch(path: PathBuf, direction: Direction) -> Result<Patch, WordError> {
+fn read_patch(path: PathBuf, direction: Direction) -> Result<Patch, SpecError> {
     match fs::read(&path) {
         Ok(bytes) => Ok(Patch::new(path, bytes, direction)),
-        Err(source) => Err(WordError::Read { path, source }),
+        Err(source) => Err(SpecError::Read { path, source }),
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::catalog::WordError;
+use crate::catalog::error::SpecError;
 use crate::config::option::is_option;
 use crate::files;
 use crate::spec::Fragment;
@@ -52,7 +52,7 @@ impl Setting {
     ///
     /// # Errors
     /// The option has no value, or the file cannot be read.
-    pub fn read(piece: &str, word: &str, cwd: &Path) -> Result<Option<Self>, WordError> {
+    pub fn read(piece: &str, word: &str, cwd: &Path) -> Result<Option<Self>, SpecError> {
         if let Some(name) = piece.strip_prefix(FRAGMENT) {
             let (path, text) = file(name, piece, word, cwd)?;
             return Ok(Some(Self::Own {
@@ -78,7 +78,7 @@ impl Setting {
         if !piece.starts_with("CONFIG_") || cwd.join(piece).exists() {
             return Ok(None);
         }
-        let fault = |why| WordError::Setting {
+        let fault = |why| SpecError::Setting {
             word: word.to_owned(),
             piece: piece.to_owned(),
             why,
@@ -125,9 +125,9 @@ impl Setting {
     }
 }
 
-fn file(name: &str, piece: &str, word: &str, cwd: &Path) -> Result<(PathBuf, String), WordError> {
+fn file(name: &str, piece: &str, word: &str, cwd: &Path) -> Result<(PathBuf, String), SpecError> {
     if name.is_empty() {
-        return Err(WordError::Setting {
+        return Err(SpecError::Setting {
             word: word.to_owned(),
             piece: piece.to_owned(),
             why: "names no file",
@@ -136,12 +136,12 @@ fn file(name: &str, piece: &str, word: &str, cwd: &Path) -> Result<(PathBuf, Str
     let path = cwd.join(name);
     let path = path
         .canonicalize()
-        .map_err(|source| WordError::Read { path, source })?;
-    let read = |source| WordError::Read {
+        .map_err(|source| SpecError::Read { path, source })?;
+    let read = |source| SpecError::Read {
         path: path.clone(),
         source,
     };
-    let fault = |why| WordError::Setting {
+    let fault = |why| SpecError::Setting {
         word: word.to_owned(),
         piece: piece.to_owned(),
         why,

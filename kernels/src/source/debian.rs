@@ -293,7 +293,10 @@ impl Fetcher<'_> {
             .arg("--extract")
             .arg("--verbose")
             .arg("--no-same-owner");
-        if archive.extension().is_some_and(|extension| extension == "xz") {
+        if archive
+            .extension()
+            .is_some_and(|extension| extension == "xz")
+        {
             command.arg("--use-compress-program=xz -T0");
         }
         command
