@@ -112,7 +112,7 @@ impl Saves {
         }
     }
 
-    /// Waits until nothing was saved for [`QUIET`].
+    /// Waits until no file was saved for a while (0.4 s).
     pub async fn quiet(&mut self) {
         while tokio::time::timeout(QUIET, self.next()).await.is_ok() {}
     }
