@@ -124,7 +124,7 @@ const CASES: [Case; 8] = [
         exit_code: 1,
         says: &[
             "it breaks vma/late-vma-scan",
-            "only the patched kernel prints, after it",
+            "only the patched kernel prints, after boot",
             "a warning of a scan on purpose",
         ],
         never: &["only the base prints"],

@@ -66,7 +66,7 @@ const CASES: [Case; 7] = [
         scenarios: BEHAVIOURS,
         words: &[Change::StillFailing, Change::Holds],
         exit_code: 0,
-        says: "not this patch's fault: cpuset/single-node-skip",
+        says: "not because of this patch: cpuset/single-node-skip",
     },
     Case {
         name: "comment-only",
